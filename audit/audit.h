@@ -1,0 +1,147 @@
+/* WHAT WAS DONE, FOR EVER.
+ *
+ *     audit_add(record) -> line -> chained (prev, hash) -> batch -> [writer thread] write(2), fdatasync -> written mark
+ *                                                    one batch a loop turn: audit_flush
+ *
+ * Records are flat. A record has its place in the chain when audit_add returns; it is in the file when the written mark
+ * reaches its seq (with sync: request, on the disk). Every request leaves exactly one `settle` or `refuse`. Lines and
+ * files as contract: {...,"prev":"<64 hex>",...,"hash":"<64 hex>"}\n in audit-<chain>-YYYYMMDD-NNNNNN.jsonl; hash is
+ * SHA-256 of the bytes from '{' up to, not including, the last ,"hash":" . */
+#ifndef TOLLGATE_AUDIT_H
+#define TOLLGATE_AUDIT_H
+
+#include "conf/conf.h"
+#include "gateway/base/loop.h"
+#include "gateway/base/usage.h"
+
+struct audit;
+
+/* What recovery found, for the ledger and the log. */
+struct audit_settled { /* one request of an open period, as the log has it */
+    struct span request, key_id, team;
+    int64_t admitted_us, nanousd;
+    bool recovered; /* settled now, at its largest hold: it was open when the process died */
+};
+struct audit_options {
+    const char *directory, *chain; /* chain: "<node>.<worker>" */
+    bool sync_request;
+    int64_t interval_us;
+    int64_t head_every, head_interval_us;
+    const char *head_key; /* PEM or NULL */
+    const char *version;  /* of this program, for the start record */
+    const char *conf_digest;
+    int64_t since_us; /* settles older than this need not be told (start of the oldest open period) */
+    void (*settled)(const struct audit_settled *s, void *user); /* called during open, for each */
+    void *user;
+};
+/* Opens a chain: checks its last segment, cuts a torn last line (and says so in a record), settles each admit that has
+ * no settle at its largest hold (marked), writes `start`. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
+must_check struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64_t now_us, struct str *why);
+/* Writes `stop`, a last head, waits for the writer, frees. */
+void audit_close(struct audit *a, int64_t now_us);
+
+enum audit_kind {
+    AUDIT_START,
+    AUDIT_STOP,
+    AUDIT_CONF,
+    AUDIT_PRICE,
+    AUDIT_ADMIT,
+    AUDIT_HOLD,
+    AUDIT_REFUSE,
+    AUDIT_SETTLE,
+    AUDIT_ADMIN,
+    AUDIT_HEAD,
+    AUDIT_NOTE,
+    AUDIT_KINDS
+};
+extern const char *const audit_kind_names[AUDIT_KINDS];
+
+/* One try, as it stands in settle and refuse records. */
+struct audit_attempt {
+    const char *target, *upstream_key, *outcome, *why; /* upstream_key NULL: none */
+    int status;                                        /* HTTP, 0 if none came */
+    int64_t began_us, first_us, ended_us;              /* monotone since the request began; first_us -1: no content */
+    char pico[PICO_TEXT_MAX];                          /* cost of this try in pico-dollars, decimal */
+    struct usage usage;
+};
+
+/* A filled flat record. Only the members of its kind are written; NULL strings are left out. */
+struct audit_record {
+    enum audit_kind kind;
+    const char *request; /* our id */
+    const char *team, *key_id, *owner;
+    const char *client, *client_family;   /* address; "openai-node", "anthropic", ... from user-agent */
+    const char *endpoint, *alias, *model; /* model as asked */
+    const char *target;                   /* that answered */
+    const char *const *plan;              /* targets in order */
+    size_t n_plan;
+    int64_t hold_nanousd;
+    const char *conf_digest;
+    const struct conf_label *labels;
+    size_t n_labels;
+    const char *idempotency_key;
+    int64_t admitted_us; /* instant of its admit, for settle; 0: never admitted */
+    int status;          /* what the client was told */
+    const char *code;    /* err_code */
+    const struct audit_attempt *attempts;
+    size_t n_attempts;
+    struct usage usage;
+    const char *price_digest;
+    int64_t cost_nanousd;
+    bool estimated, overrun, aborted, stream;
+    const char *cache;    /* "hit", "miss", "shared", "bypass" */
+    const char *degraded; /* reason, NULL */
+    const char *upstream_id;
+    const char *request_digest, *answer_digest;              /* SHA-256 hex of bodies; NULL */
+    int64_t duration_us, first_content_us;                   /* -1: none */
+    const struct price *price;                               /* price records: the row */
+    const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
+    int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
+};
+
+/* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */
+uint64_t audit_add(struct audit *a, const struct audit_record *r, int64_t now_us);
+void audit_flush(struct audit *a); /* hands the turn's batch to the writer */
+
+struct audit_op {
+    struct waiter waiter;
+    enum err err; /* ERR_NONE or ERR_AUDIT */
+    uint64_t seq;
+    struct audit_op *next; /* private */
+};
+/* DONE when record `op->seq` is already written; else WAIT, and the waiter is woken when it is (or can never be). */
+enum progress audit_written(struct audit *a, struct audit_op *op);
+void audit_forget(struct audit *a, struct audit_op *op); /* the waiter goes away */
+
+bool audit_healthy(const struct audit *a); /* false: the disk refuses; new calls are refused unless when_full: serve */
+int64_t audit_lag(const struct audit *a);  /* records added and not yet written */
+void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
+
+/* --- reading; no struct audit needed --- */
+struct audit_fault {
+    char file[256];
+    int64_t line; /* from 1 */
+    uint64_t seq;
+    char what[256];
+};
+struct audit_verdict {
+    bool clean;
+    struct audit_fault fault; /* the first, when not clean */
+    uint64_t records, unsealed, chains;
+    char head_hash[SHA256_HEX_MAX];
+    uint64_t head_seq;
+    uint64_t open_admits; /* admits without settle at the end (a running gateway has some) */
+};
+/* public_key: PEM, NULL: signatures are not checked. False when the directory cannot be read. */
+must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
+
+/* Calls `see` for every record of every chain in file order; stops when it returns false. */
+struct audit_line {
+    struct span text; /* the whole line without the newline */
+    const char *file; /* name */
+    int64_t line;
+};
+must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
+                           struct str *why);
+
+#endif

@@ -1,0 +1,199 @@
+/* HOW EACH OF THEM SPEAKS.
+ *
+ *     client bytes  -> call_parse  -> struct llm_call -> call_write  -> provider bytes
+ *     provider bytes -> reader_...  -> struct event    -> writer_...  -> client bytes
+ *
+ * One file a dialect, both directions; nothing here does I/O. A call keeps the client's own bytes and where its parts
+ * stand, so that towards a provider of the same dialect the body is exact outside the splices (model, stream_options).
+ * An event keeps the provider's own data bytes (same dialect: written back exactly outside the splices) and its neutral
+ * parts (for other forms: replay, synthesis, the engine, and translation). What a dialect writes it can read. */
+#ifndef TOLLGATE_BACKENDS_H
+#define TOLLGATE_BACKENDS_H
+
+#include "backends/decode/decode.h"
+#include "conf/conf.h"
+#include "gateway/base/json.h"
+#include "gateway/base/usage.h"
+
+enum dialect { DIALECT_OPENAI, DIALECT_RESPONSES, DIALECT_ANTHROPIC, DIALECT_N };
+
+/* What a path asks for. The table in backends/endpoints.c has a row each: name, dialect, provider path, streams or not,
+ * protocols that can serve it. */
+enum endpoint {
+    ENDPOINT_CHAT,
+    ENDPOINT_COMPLETIONS,
+    ENDPOINT_EMBEDDINGS,
+    ENDPOINT_RESPONSES,
+    ENDPOINT_MESSAGES,
+    ENDPOINT_COUNT_TOKENS,
+    ENDPOINT_N
+};
+struct endpoint_row {
+    const char *name; /* "chat" */
+    enum dialect dialect;
+    const char *client_path;   /* "/chat/completions": what stands behind an optional /v1 */
+    const char *provider_path; /* behind the backend's url: "/chat/completions"; anthropic: "/v1/messages" */
+    unsigned protocols;        /* bits 1 << enum conf_protocol */
+    bool streams;
+};
+const struct endpoint_row *endpoint_row(enum endpoint e);
+
+/* --- calls --- */
+struct llm_call {
+    enum endpoint endpoint;
+    struct json body;     /* the whole document, in the request's bytes */
+    struct span model;    /* decoded; borrowed from body or arena */
+    struct span model_at; /* the raw value in body, quotes included: the splice */
+    bool stream;
+    bool include_usage;         /* OpenAI: stream_options.include_usage */
+    struct json stream_options; /* raw value if there; kind JSON_NONE if not */
+    struct call_size size;
+    struct call_traits traits;
+    unsigned caps; /* enum cap bits it needs */
+};
+struct call_fault {
+    enum err err;   /* ERR_INVALID, ERR_UNSUPPORTED */
+    char field[96]; /* "messages[3].content", "previous_response_id" */
+    char text[256]; /* a sentence */
+};
+/* Types of all fields that Tollgate knows are checked; unknown ones pass. Strings and counts may live in the arena. */
+must_check bool call_parse(enum endpoint e, struct json body, struct arena *a, struct llm_call *out,
+                           struct call_fault *fault);
+
+#define CALL_PIECES_MAX 12
+struct call_pieces { /* the provider's body, in order: pieces of the client's own bytes and of the arena */
+    struct span at[CALL_PIECES_MAX];
+    size_t n, bytes;
+};
+/* Same dialect: model replaced, usage asked for on streams. False when the arena is full. */
+must_check bool call_write(const struct llm_call *c, struct span upstream_model, struct arena *a,
+                           struct call_pieces *out);
+
+/* The credential header of a protocol: name (static); the value is put into `value`. */
+const char *backend_sign(enum conf_protocol p, const struct conf_upstream_key *key, struct str *value);
+
+/* --- answers --- */
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_TOOLS, FINISH_FILTER, FINISH_OTHER };
+extern const char *const finish_names[];
+
+enum part_kind { PART_ROLE, PART_TEXT, PART_REASONING, PART_REFUSAL, PART_TOOL_OPEN, PART_TOOL_ARGS, PART_FINISH };
+struct part {
+    enum part_kind kind;
+    int choice;           /* index of the choice */
+    int tool;             /* index among the choice's tool calls */
+    struct span text;     /* decoded UTF-8: text, arguments fragment; PART_FINISH: the provider's word */
+    struct span id, name; /* PART_TOOL_OPEN */
+};
+
+enum event_bits {
+    EVENT_CONTENT = 1 << 0, /* something a reader can see: text, reasoning, refusal, tool call (never a role alone) */
+    EVENT_FINISH = 1 << 1,  /* holds a finish reason */
+    EVENT_USAGE = 1 << 2,   /* holds usage numbers */
+    EVENT_USAGE_ONLY = 1 << 3, /* nothing but usage (choices: []): not for a client that did not ask */
+    EVENT_ERROR = 1 << 4,      /* the provider's in-stream error: err, message */
+    EVENT_LAST = 1 << 5,       /* the dialect's own success terminator: [DONE], message_stop, response.completed */
+    EVENT_PLAIN = 1 << 6,      /* a whole plain answer */
+    EVENT_SILENT = 1 << 7,     /* a keep-alive or nothing: not to be written */
+    EVENT_NO_STORE = 1 << 8,   /* signed, encrypted or otherwise not to be kept */
+};
+enum splice_what { SPLICE_MODEL, SPLICE_ID, SPLICE_CREATED, SPLICE_USAGE };
+#define EVENT_SPLICES_MAX 8
+struct splice {
+    enum splice_what what;
+    size_t at, n; /* bytes of data that are replaced: the raw value */
+};
+struct event {
+    unsigned bits;
+    struct span name;                         /* SSE event name; empty if none */
+    struct span data;                         /* the provider's bytes; empty when the event is neutral only */
+    struct splice splices[EVENT_SPLICES_MAX]; /* in ascending order of at */
+    int n_splices;
+    struct part *parts; /* borrowed: until the reader's next call */
+    size_t n_parts;
+    int64_t text_bytes; /* generated bytes in it (text, reasoning, arguments) */
+    enum finish finish;
+    struct usage usage;
+    struct span usage_raw; /* the provider's usage object, in data */
+    enum err err;          /* EVENT_ERROR */
+    int status;            /* EVENT_ERROR: the status it stands for (529 overloaded, 429, ...) or 0 */
+    struct span message;   /* EVENT_ERROR: bounded and masked */
+};
+
+/* Reads one try's answer. Memory for parts is the reader's own, bounded. */
+struct reader;
+struct reader *reader_new(enum conf_protocol p, enum endpoint e);
+void reader_free(struct reader *r);
+/* One SSE frame, or one whole plain body. ERR_NONE and an event (maybe EVENT_SILENT); ERR_UPSTREAM when the bytes are
+ * not what the dialect says (bad JSON, no choices, ...), with a static sentence in *why. */
+must_check enum err reader_frame(struct reader *r, struct span name, struct span data, struct event *out,
+                                 const char **why);
+must_check enum err reader_plain(struct reader *r, struct span body, struct event *out, const char **why);
+/* Usage so far: what the provider reported (cumulative figures replaced, not added), else zeros with reported false. */
+const struct usage *reader_usage(const struct reader *r);
+bool reader_finished(const struct reader *r); /* every open choice has its finish reason, or the last event was seen */
+
+/* A provider's error answer (status >= 400, or a 200 that holds an error). */
+struct provider_error {
+    int status;
+    bool context_window, content_filter; /* recognised refusals */
+    char code[64], type[64], param[96];
+    char message[512]; /* masked, cut at a character */
+};
+void provider_error_read(enum conf_protocol p, int status, struct span body, struct provider_error *out);
+
+/* Packed events: what an answer keeps and the cache holds. Versioned; unpacking checks everything. */
+void event_pack(const struct event *e, struct str *out);
+/* Takes the next event off `rest`; its spans point into it and its parts into `parts` (n_parts_max of them). */
+#define EVENT_PARTS_MAX 256
+must_check bool event_unpack(struct span *rest, struct event *e, struct part parts[EVENT_PARTS_MAX]);
+
+/* Writes one client's answer in the dialect of its path. */
+struct writer_options {
+    enum endpoint endpoint;
+    bool stream; /* the form the client asked for */
+    bool include_usage;
+    struct span model; /* as asked: the reply says this */
+    const char *id;    /* fresh id, without prefix: used on replay and for neutral events (chatcmpl-..., msg_...) */
+    int64_t created_s;
+    bool fresh;        /* replay: id and created are ours, not the provider's */
+    struct span input; /* responses: nothing yet; reserved */
+};
+struct writer_extra {     /* what is only known late */
+    int64_t cost_nanousd; /* -1: not told */
+    const char *tollgate; /* JSON of the member "tollgate", NULL: none */
+};
+struct writer;
+struct writer *writer_new(const struct writer_options *o);
+void writer_free(struct writer *w);
+/* Client bytes of one event. In stream form: whole SSE frames. In plain form: nothing until writer_end, except that an
+ * EVENT_PLAIN event is taken whole. Events of the other form are turned: parts gathered into a message, or a plain
+ * message cut into chunks. Usage events get `extra` (usage.cost). False: too large or impossible, out unchanged. */
+must_check bool writer_event(struct writer *w, const struct event *e, const struct writer_extra *extra,
+                             struct str *out);
+/* Ends a good answer: the final usage chunk if it is still owed, [DONE]; in plain form the whole body. */
+must_check bool writer_end(struct writer *w, const struct usage *usage, const struct writer_extra *extra,
+                           struct str *out);
+/* A failure after the head: the dialect's error event; never a success terminator. */
+void writer_fail(struct writer *w, enum err e, const char *message, const char *request_id, struct str *out);
+
+/* An error body in the dialect of a path; also for requests that never became a call. */
+struct error_body {
+    enum err err;
+    const char *message; /* NULL: the table's sentence */
+    const char *param;   /* NULL */
+    const char *code;    /* NULL: the table's; else a provider's own code (same dialect) */
+    const char *request_id;
+    const char *details; /* JSON members (",\"limit\":...") put into the error object; NULL */
+};
+void error_write(enum dialect d, const struct error_body *b, struct str *out);
+int error_status(enum dialect d, enum err e);
+const char *dialect_heartbeat(enum dialect d); /* bytes of a comment or ping event */
+
+/* --- the engine behind the same door --- */
+/* Turns a chat or completions call into an ask (spans in the call's bytes or the arena). */
+must_check bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *out, struct call_fault *fault);
+/* Turns what the engine gives into a neutral event; text may be empty. Parts live in `parts`, at least 3. */
+void engine_event(enum endpoint e, const struct decode_piece *piece, bool first, struct part parts[3],
+                  struct event *out);
+
+#endif

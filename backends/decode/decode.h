@@ -1,0 +1,74 @@
+/* THE ENGINE: one model, many sequences stepping together, behind one door.
+ *
+ *     decode_open(directory) -> decode_start(ask) -> [step thread] -> on_ready (loop) -> decode_take(piece) ... -> decode_end
+ *
+ * The loop never waits for the engine: asks go into a queue, pieces come out of one. A run's pending pieces are bounded
+ * by its own max_tokens. The text of a sequence is the same whatever else is in the batch, bit for bit. */
+#ifndef TOLLGATE_DECODE_H
+#define TOLLGATE_DECODE_H
+
+#include "gateway/base/err.h"
+#include "gateway/base/loop.h"
+#include "gateway/base/usage.h"
+
+struct decode;
+
+struct decode_options {
+    const char *directory; /* Hugging Face layout: config.json, *.safetensors, tokenizer.json, tokenizer_config.json */
+    const char *device;    /* "auto" or "cpu" */
+    const char *dtype;     /* "auto": as stored; "f32"; "bf16" */
+    int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
+};
+/* NULL with a sentence in `why` that names the file and the tensor or field that is wrong. */
+must_check struct decode *decode_open(const struct decode_options *o, struct loop *loop, struct str *why);
+void decode_close(struct decode *d); /* ends all runs with ERR_NO_TARGET first */
+
+struct decode_message {
+    struct span role, text; /* decoded UTF-8 */
+};
+#define DECODE_STOPS_MAX 16
+struct decode_ask {
+    const struct decode_message *messages; /* chat: through the template, with a generation prompt */
+    size_t n_messages;
+    struct span prompt;     /* completions: raw text, when n_messages is 0 */
+    int64_t max_output_tok; /* -1: up to the context */
+    double temperature;     /* 0: greedy */
+    double top_p;           /* 1: off */
+    bool seeded;
+    uint64_t seed;
+    struct span stops[DECODE_STOPS_MAX];
+    size_t n_stops;
+};
+
+/* Exact prompt tokens of an ask (the loop may call it); -1 when it cannot be rendered. Users' text never becomes a
+ * control token. */
+int64_t decode_count(const struct decode *d, const struct decode_ask *ask);
+
+struct decode_piece {
+    struct span text;   /* whole UTF-8 characters; may be empty; until the next call on this run */
+    bool last;          /* the run is over: finish or err holds, usage is final */
+    const char *finish; /* "stop" or "length"; NULL on error */
+    enum err err;       /* ERR_NONE, ERR_CONTEXT, ERR_NO_TARGET, ERR_INTERNAL */
+    struct usage usage; /* exact so far */
+};
+
+struct decode_run;
+/* Copies the ask. on_ready is called on the loop when there is something to take (coalesced). ERR_CONTEXT when prompt
+ * and output cannot fit, ERR_BUSY when the queue is full. */
+must_check enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_ready)(void *user),
+                                 void *user, struct decode_run **out);
+bool decode_take(struct decode_run *r, struct decode_piece *out); /* false: nothing now */
+/* Cancels if it is still going (at the next step) and frees the handle; on_ready is not called afterwards. */
+void decode_end(struct decode_run *r);
+
+struct decode_view {
+    const char *directory, *compute; /* "cpu avx2", "cpu plain" */
+    int64_t parameters, weight_bytes, kv_bytes;
+    int64_t max_context, vocabulary, layers, hidden;
+    int64_t running, queued, steps, tokens;
+};
+void decode_view(const struct decode *d, struct decode_view *out);
+/* The memory plan of a model directory without loading it, as text for `tollgate check`; false: why says what is wrong. */
+must_check bool decode_plan(const struct decode_options *o, struct str *plan, struct str *why);
+
+#endif

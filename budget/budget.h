@@ -1,0 +1,128 @@
+/* WHAT A TEAM MAY SPEND.
+ *
+ *     rate   : requests, tokens and in-flight slots of key and team, as one step; a refused call uses nothing up
+ *     bound  : call size x price -> the most this call can cost                       budget_bound
+ *     hold   : the bound is set aside at every level at once (key, team, organization), or nowhere
+ *     raise  : another try: what earlier tries cost is added before the raise is used
+ *     settle : the true cost replaces the hold, exactly once on every way out
+ *
+ * At every instant and level: settled + held <= limit, save overruns (a provider reports more than was held: booked in
+ * full, marked, counted). A request belongs to the period in which it was held. The ledger here is memory; the door is
+ * asynchronous, so that Redis can stand behind it. */
+#ifndef TOLLGATE_BUDGET_H
+#define TOLLGATE_BUDGET_H
+
+#include "conf/conf.h"
+#include "gateway/base/usage.h"
+
+#define LEASE_SCOPES_MAX 16 /* budgets of key + team + organization that one call can touch */
+
+struct budget;
+struct budget *budget_new(void);
+void budget_free(struct budget *b);
+
+/* --- bound --- */
+struct bound {
+    int64_t in_tok, out_tok; /* worst case, output of all choices together */
+    int64_t nanousd;         /* INT64_MAX: cannot be bounded */
+    bool output_capped;      /* output was bounded by the model's or conf's cap, not by the call */
+};
+/* model_max_output_tok: -1 unknown, then conf->hold.output_cap_tok stands. */
+void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
+                  int64_t model_max_output_tok, struct bound *out);
+int64_t budget_in_bound_tok(const struct call_size *size);  /* worst-case input tokens */
+int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens: for tokens per minute, estimates */
+/* Likely tokens of `bytes` of generated text: for usage that a provider did not report. */
+int64_t budget_text_expect_tok(int64_t bytes);
+
+/* --- rates --- */
+struct rate_slip { /* what a passed rate step lends: ended by budget_rate_end, exactly once */
+    bool open;
+    char key_id[12];
+    char *team;     /* owned */
+    int64_t tokens; /* counted in advance; corrected at the end */
+};
+struct rate_limit_view { /* for the rate-limit headers: the tightest of key and team; -1: no such limit */
+    int64_t limit_requests, remaining_requests, reset_requests_us;
+    int64_t limit_tokens, remaining_tokens, reset_tokens_us;
+};
+struct rate_op {
+    struct waiter waiter;
+    enum err err;      /* ERR_NONE, ERR_RATE, ERR_LEDGER */
+    const char *limit; /* static: "requests_per_minute", "tokens_per_minute", "in_flight" */
+    const char *level; /* "key" or "team" */
+    int64_t limit_value;
+    int64_t retry_after_us; /* true wait */
+    struct rate_limit_view view;
+    struct rate_slip slip;
+};
+enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t tokens, int64_t now_us,
+                          struct rate_op *op);
+/* Gives the in-flight slots back; tokens are corrected to what was used (-1: leave). */
+void budget_rate_end(struct budget *b, struct rate_slip *slip, int64_t tokens_used, int64_t now_us);
+
+/* --- holds --- */
+enum budget_level { LEVEL_KEY, LEVEL_TEAM, LEVEL_ORGANIZATION };
+extern const char *const budget_level_names[];
+
+struct scope_ref { /* one budget in one period, by name: outlives a conf */
+    char name[96]; /* "team/search#0/month" */
+    enum budget_level level;
+    int64_t period_from_us, period_to_us;
+};
+struct lease {
+    struct scope_ref scopes[LEASE_SCOPES_MAX];
+    int n; /* budgets it stands in; may be 0 for a call without budgets */
+    int64_t nanousd;
+    bool open; /* false: ended, or never begun */
+    char request_id[40];
+};
+struct refusal { /* which budget said no, for the 402 and its explanation */
+    enum budget_level level;
+    const char *scope; /* name of key, team or "organization" */
+    enum period period;
+    int64_t limit_nanousd, settled_nanousd, held_nanousd, needed_nanousd;
+    int64_t resets_us; /* INT64_MAX: never */
+};
+struct hold_op {
+    struct waiter waiter;
+    enum err err; /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
+    struct refusal refusal;
+    struct lease lease; /* open when err is ERR_NONE */
+    int64_t remaining_key, remaining_team,
+        remaining_organization; /* after the hold, tightest budget of each level; -1: no budget there */
+};
+/* `price_known` false and any budget (or max_cost_per_call) applies: ERR_PRICE. An explicit zero price always fits.
+ * max_cost_per_call of key and team is checked here too (ERR_BUDGET with period PERIOD_TOTAL and limit = that bound). */
+enum progress budget_hold(struct budget *b, const struct conf *conf, const struct conf_key *key, const char *request_id,
+                          const struct price *price, int64_t nanousd, int64_t now_us, struct hold_op *op);
+/* Another try needs more: lease->nanousd becomes `nanousd` at every level, or nothing changes. */
+enum progress budget_raise(struct budget *b, const struct conf *conf, const struct conf_key *key, struct lease *lease,
+                           int64_t nanousd, int64_t now_us, struct hold_op *op);
+/* Ends the lease at its true cost; idempotent by request id within the ledger. Returns the overrun (0 if none). */
+int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd);
+
+/* --- views and recovery --- */
+struct budget_view {
+    const char *scope; /* borrowed until the next call */
+    enum budget_level level;
+    enum period period;
+    int64_t limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more */
+    int64_t settled_nanousd, held_nanousd, overrun_nanousd;
+    int64_t period_from_us, period_to_us;
+    int in_flight;
+};
+void budget_each(struct budget *b, const struct conf *conf, int64_t now_us,
+                 void (*see)(const struct budget_view *v, void *user), void *user);
+/* Spend of a key and a team by day, week, month (UTC unless a budget names a zone), whatever budgets exist: for
+ * GET /v1/key and metrics. */
+struct spend_view {
+    int64_t day_nanousd, week_nanousd, month_nanousd, total_nanousd;
+};
+void budget_spend(const struct budget *b, struct span key_id, struct span team, int64_t now_us, struct spend_view *key,
+                  struct spend_view *of_team);
+/* Start: tells the ledger of a settled request from the log (any order, each once). */
+void budget_replay(struct budget *b, const struct conf *conf, struct span key_id, struct span team, int64_t admitted_us,
+                   int64_t nanousd);
+
+#endif

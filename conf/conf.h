@@ -1,0 +1,321 @@
+/* WHAT THE OPERATOR SAID.
+ *
+ *     bytes of files -> tree with line:column -> directives checked -> struct conf -> (state overlay) -> running
+ *
+ * A loaded conf never changes. It is counted: a request takes a reference at AUTH and drops it at RELEASE, so a reload
+ * swaps the pointer and lets running requests end on the one they began with. State that outlives a conf (leases,
+ * health, pools, limiters) is keyed by names, never by pointers into a conf.
+ *
+ * Every directive stands once, in the table of conf/directives.c: name, type, default, unit, bounds, live or restart,
+ * prose. `tollgate check`, `schema` and `config` print from that table. */
+#ifndef TOLLGATE_CONF_H
+#define TOLLGATE_CONF_H
+
+#include "gateway/base/err.h"
+#include "gateway/base/hash.h"
+#include "gateway/base/map.h"
+#include "gateway/base/mem.h"
+#include "gateway/base/money.h"
+#include "gateway/base/zone.h"
+
+#define CONF_UNLIMITED INT64_C(-1)
+
+enum conf_protocol { PROTOCOL_OPENAI, PROTOCOL_ANTHROPIC, PROTOCOL_DECODE };
+
+/* Why a request may go down a rung; also the values of x-tollgate-degraded. Bits of conf_rung.only_for. */
+#define REASON_TABLE(X)                                                                                                \
+    X(UNAVAILABLE, "unavailable")                                                                                      \
+    X(RATE_LIMITED, "rate_limited")                                                                                    \
+    X(TIMEOUT, "timeout")                                                                                              \
+    X(CONTEXT_WINDOW, "context_window")                                                                                \
+    X(CONTENT_FILTER, "content_filter")                                                                                \
+    X(CAPABILITY, "capability")                                                                                        \
+    X(BUDGET, "budget")
+enum reason {
+#define X(name, text) REASON_##name,
+    REASON_TABLE(X)
+#undef X
+        REASON_N
+};
+extern const char *const reason_names[REASON_N];
+#define REASON_BIT(r) (1u << (r))
+
+struct conf_upstream_key { /* one of our credentials at a provider */
+    const char *name;      /* "prod"; "key1" when unnamed */
+    const char *value;     /* secret: never printed, logged or compared in the open */
+    int weight;
+    const char **teams; /* NULL: all */
+    size_t n_teams;
+};
+
+struct conf_model { /* what conf says of one model of a backend; 0 and -1 mean not said */
+    const char *name;
+    int64_t context_tok;       /* -1: not said */
+    int64_t max_output_tok;    /* -1: not said */
+    unsigned caps_said;        /* enum cap bits that conf speaks of */
+    unsigned caps;             /* of those, the ones the model has */
+    const struct price *price; /* NULL: look in the price table */
+};
+
+struct conf_decode {
+    const char *model;                                         /* directory, resolved against the conf file's folder */
+    const char *name;                                          /* what the base model answers to */
+    const char *device, *dtype;                                /* "auto", "cpu" / "auto", "f32", "bf16" */
+    int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
+};
+
+struct conf_backend {
+    const char *name;
+    enum conf_protocol protocol;
+    bool off;               /* no key could be had: check says so; routing never picks it */
+    const char *off_reason; /* static or in the arena */
+    /* url, taken apart; all NULL/0 for decode */
+    const char *url;
+    bool tls;
+    const char *host; /* without brackets */
+    int port;
+    const char *path;               /* prefix without a trailing slash: "/v1"; "" if none */
+    const char *ca_file, *proxy;    /* NULL: system roots; no proxy */
+    struct conf_upstream_key *keys; /* n_keys 0: the provider takes none */
+    size_t n_keys;
+    const char **tags;
+    size_t n_tags;
+    int64_t connect_us, first_token_us, idle_us, total_us;
+    int64_t in_flight;    /* CONF_UNLIMITED */
+    int64_t price_factor; /* over FACTOR_ONE */
+    struct conf_model *models;
+    size_t n_models;
+    struct conf_decode decode;
+};
+
+struct conf_target {
+    const char *name; /* "openai/gpt-5.4", or with a '*' that the alias's match fills in */
+    const struct conf_backend *backend;
+    const char *model; /* the part after the slash */
+    int weight;
+};
+
+enum conf_policy { POLICY_WEIGHTED }; /* the others are refused by name until they are built */
+
+struct conf_rung {
+    struct conf_target *targets;
+    size_t n_targets;
+    enum conf_policy policy;
+    bool degraded;
+    unsigned only_for; /* REASON_BITs */
+};
+
+struct conf_cache_rule {
+    bool said; /* false: off, but on for embeddings */
+    bool enabled;
+    int64_t ttl_us;
+    bool scope_key; /* scope: key instead of team */
+    bool seeded, replay;
+};
+
+struct conf_alias {
+    const char *name; /* may hold one '*' */
+    bool pattern;
+    struct conf_rung *rungs;
+    size_t n_rungs;
+    int attempts;
+    int64_t deadline_us;
+    struct conf_cache_rule cache;
+};
+
+enum conf_at_limit { AT_LIMIT_REFUSE };
+
+struct conf_budget {
+    int64_t limit_nanousd;
+    enum period period;
+    const struct zone *zone;
+};
+
+struct conf_limits { /* CONF_UNLIMITED: none */
+    int64_t requests_per_minute, tokens_per_minute, in_flight;
+};
+
+struct conf_label {
+    const char *name, *value;
+};
+
+struct conf_key {
+    const char *id;           /* 8 characters */
+    const char *name, *owner; /* owner may be NULL */
+    uint8_t sha256[SHA256_BYTES];
+    const struct conf_team *team;
+    int64_t expires_us; /* INT64_MAX: never */
+    bool revoked;       /* by a tombstone in state */
+    bool runtime;       /* admitted by state, not by conf */
+    bool demo;          /* refused on a listener that is not loopback */
+    const char **allow; /* NULL: as the team; patterns, '!' excludes */
+    size_t n_allow;
+    struct conf_budget *budgets;
+    size_t n_budgets;
+    struct conf_limits limits;
+    int64_t max_cost_per_call; /* nano-dollars; CONF_UNLIMITED */
+};
+
+struct conf_team {
+    const char *name;
+    const char **allow; /* none: nothing */
+    size_t n_allow;
+    const char **require; /* tags */
+    size_t n_require;
+    struct conf_budget *budgets;
+    size_t n_budgets;
+    struct conf_limits limits;
+    struct conf_label *labels;
+    size_t n_labels;
+    const char **caller_labels;
+    size_t n_caller_labels;
+    int64_t max_cost_per_call;
+    const char *contact; /* NULL */
+    struct conf_key *keys;
+    size_t n_keys;
+};
+
+struct conf_listen {
+    const char *address;                   /* as written: "127.0.0.1:8080", "[::1]:8080", "unix:/path" */
+    const char *certificate, *private_key; /* NULL: plain */
+};
+
+enum conf_role { ROLE_OPERATOR, ROLE_FINANCE, ROLE_AUDITOR, ROLE_VIEWER, ROLE_METRICS };
+struct conf_admin_token {
+    const char *name;
+    uint8_t sha256[SHA256_BYTES];
+    enum conf_role role;
+};
+
+struct conf_price_row {
+    const char *model; /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
+    struct price price;
+    int64_t context_tok, max_output_tok; /* -1: not said */
+    unsigned caps_said, caps;
+};
+
+struct conf {
+    int refs;
+    struct arena arena;          /* everything below lives here */
+    const char *path;            /* the main file */
+    char digest[SHA256_HEX_MAX]; /* over the bytes of all files read, in order */
+
+    struct conf_listen *listen;
+    size_t n_listen;
+    const char *admin_address;
+    const char *admin_token; /* secret; NULL: made into state at start */
+    struct conf_admin_token *admin_tokens;
+    size_t n_admin_tokens;
+    const char *metrics_address; /* NULL */
+    const char *node;
+    struct {
+        int64_t max_body, max_buffered, max_headers; /* bytes */
+        int64_t heartbeat_us, drain_us;
+        int64_t max_connections;
+    } http;
+    const char *state_directory;
+    struct {
+        const char *directory;
+        bool sync_request; /* false: every interval */
+        int64_t interval_us;
+        bool when_full_serve; /* default: refuse */
+        int64_t head_every;   /* records */
+        int64_t head_interval_us;
+        const char *head_key; /* PEM text, secret; NULL: heads are not signed */
+    } audit;
+    struct {
+        int64_t output_cap_tok, floor_tok;
+        int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
+    } hold;
+    struct {
+        int64_t size_bytes, ttl_us;
+    } cache;
+    struct {
+        int64_t budget; /* over FACTOR_ONE: tries within a rung as a share of recent traffic */
+        int64_t backoff_us, backoff_max_us;
+    } retries;
+    struct {
+        int64_t window_us, errors, samples, cool_down_us, cool_down_max_us; /* errors over FACTOR_ONE */
+    } health;
+    struct {
+        bool target, cost, attempts, explain;
+        bool budget_key, budget_team, budget_organization; /* levels that x-tollgate-budget-remaining may show */
+    } disclose;
+    int log_level, log_format; /* enum log_level, enum log_format */
+
+    struct conf_backend *backends;
+    size_t n_backends;
+    struct conf_alias *aliases;
+    size_t n_aliases;
+    struct conf_team *teams;
+    size_t n_teams;
+    struct conf_budget *organization_budgets;
+    size_t n_organization_budgets;
+
+    struct conf_price_row *prices; /* sorted by model */
+    size_t n_prices;
+    const struct price *price_default; /* prices.unknown; NULL: refuse */
+
+    struct conf_tree *tree;    /* private: values with their places, for config --effective */
+    struct map keys_by_sha256; /* 32 bytes -> struct conf_key * (runtime keys too) */
+    struct map keys_by_id;
+};
+
+/* One problem found; printed as FILE:LINE:COLUMN: error: sentence, then the line and a caret. */
+struct conf_problem {
+    const char *file;
+    int line, column; /* from 1; 0: no place */
+    bool warning;
+    const char *text;
+    const char *source_line; /* NULL when there is none */
+};
+struct conf_report {
+    struct arena arena;
+    struct conf_problem *problems;
+    size_t n, capacity;
+    size_t n_errors;
+};
+void conf_report_init(struct conf_report *r);
+void conf_report_fini(struct conf_report *r);
+void conf_report_print(const struct conf_report *r, struct str *out);
+
+/* What state adds to a conf: runtime keys and tombstones, read from state.directory (state/keys.jsonl, one act a line,
+ * appended with fdatasync; the last act of an id counts, and a revocation is never undone). */
+struct conf_overlay;
+/* Reads, checks and joins; NULL with errors in the report. Warnings do not refuse. References: 1. */
+must_check struct conf *conf_load(const char *path, struct conf_report *report);
+struct conf *conf_take(struct conf *c);
+void conf_drop(struct conf *c); /* c may be NULL */
+/* The directives that differ and need a restart, as sentences; empty when the new conf can be swapped in. */
+void conf_restart_needed(const struct conf *running, const struct conf *next, struct str *out);
+
+/* Acts on state; each is durable when it returns ERR_NONE. A new conf must be loaded to see them. */
+must_check enum err conf_state_add_key(const struct conf *c, const struct conf_key *key, const char *who);
+must_check enum err conf_state_revoke_key(const struct conf *c, const char *id, const char *who, const char *reason);
+
+/* Finds. */
+const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
+const struct conf_backend *conf_find_backend(const struct conf *c, struct span name);
+/* The alias a model name reaches: exact first, then the pattern with most literal bytes. `captured`: what '*' matched. */
+const struct conf_alias *conf_find_alias(const struct conf *c, struct span model, struct span *captured);
+/* Whether a key may ask for this model name: key.allow (if said) and team.allow, patterns with '*', '!' excludes. */
+bool conf_may_call(const struct conf_key *key, struct span model);
+/* The price of backend/model: conf's model row, prices.models ("model" or "backend/model"), the price files (exact name,
+ * then "provider/name"), prices.unknown; the backend's price_factor applied. known == false: none. */
+struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model);
+/* Context window, output limit and capabilities of backend/model as conf and price rows say; -1 / 0 when unknown. */
+struct conf_model conf_model_facts(const struct conf *c, const struct conf_backend *b, struct span model);
+
+/* A gateway key: sk-tg-<8 id>-<43 base62>-<6 check>; the check is CRC-32 in base62 over what stands before its dash. */
+#define CONF_KEY_TEXT_MAX 80
+enum conf_key_form { KEY_FORM_FOREIGN, KEY_FORM_MISTYPED, KEY_FORM_GOOD };
+void conf_key_make(char out[CONF_KEY_TEXT_MAX]);
+enum conf_key_form conf_key_form(struct span key);
+void conf_key_id(struct span key, char out[9]); /* the 8 id characters of a good key */
+
+/* Printers for the command line. */
+void conf_print_effective(const struct conf *c, struct str *out); /* value and place, secrets masked */
+void conf_print_schema(struct str *out);                          /* JSON Schema of the conf */
+void conf_print_directives(struct str *out);                      /* the directive table as Markdown */
+
+#endif

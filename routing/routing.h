@@ -1,0 +1,115 @@
+/* WHO SHALL ANSWER.
+ *
+ *     needs -> plan: finite, ordered, each choice and each exclusion with its reason     routing_plan
+ *     outcome of a try -> health of its lane, its model, its backend                     routing_learn
+ *
+ * A plan is made once and never grows. Its choices stand rung by rung, best first; within a rung they are drawn by the
+ * rung's policy without putting one back. A lane is (target, provider key); each lane stands in a plan at most once, so
+ * a plan of all lanes that are left ends. Health is keyed by names and outlives any conf. */
+#ifndef TOLLGATE_ROUTING_H
+#define TOLLGATE_ROUTING_H
+
+#include "conf/conf.h"
+#include "gateway/base/usage.h"
+
+#define PLAN_MAX 32          /* choices of one plan; more lanes are cut, and the plan says so */
+#define PLAN_EXCLUDED_MAX 64 /* exclusions that a plan remembers */
+
+struct routing;
+struct routing *routing_new(uint64_t seed); /* seed of all draws; 0: from the system */
+void routing_free(struct routing *r);
+
+enum fallback { FALLBACK_ANY, FALLBACK_SAME_MODEL, FALLBACK_NONE };
+
+struct needs {
+    const struct conf *conf;
+    const struct conf_key *key;
+    const struct conf_alias *alias;
+    struct span captured;   /* what '*' matched */
+    unsigned protocols;     /* bits 1 << enum conf_protocol that can serve this endpoint and dialect */
+    unsigned caps;          /* enum cap bits that the call needs */
+    int64_t in_bound_tok;   /* worst-case input, to compare with a context window */
+    int64_t max_output_tok; /* -1: not said */
+    struct span require;    /* further tags by header, comma separated */
+    enum fallback fallback;
+};
+
+struct choice {
+    const struct conf_backend *backend;  /* lives as long as the request's conf */
+    struct span model;                   /* upstream name, capture filled in; in the plan's arena */
+    const char *target;                  /* "backend/model", in the plan's arena */
+    const struct conf_upstream_key *key; /* NULL where the backend takes none */
+    int rung;                            /* from 0 */
+    bool degraded;
+    unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from the one above; rung 0: all */
+    const char *why;   /* static: "weighted draw", "only target", "probe after cool-down" */
+};
+
+struct exclusion {
+    const char *target; /* in the arena */
+    const char *why;    /* "cooling down for 1.5s", "no tag eu", "context of 8192 is too small", ... in the arena */
+    enum reason reason; /* REASON_N: a boundary (tags, team), never a reason to go down */
+};
+
+struct plan {
+    int n, at; /* at: the next choice to try */
+    struct choice choices[PLAN_MAX];
+    int n_excluded;
+    struct exclusion excluded[PLAN_EXCLUDED_MAX];
+    unsigned skipped;       /* REASON_BITs of exclusions: why better rungs were passed over */
+    int64_t retry_after_us; /* when n is 0: the soonest a lane comes back; 0 unknown */
+};
+
+/* ERR_NONE with n >= 1; ERR_NO_TARGET (all cooling down or off), ERR_TARGET_FORBIDDEN (tags), ERR_CONTEXT,
+ * ERR_UNSUPPORTED (no target can do what the call needs) with n == 0. Memory from `arena`. */
+must_check enum err routing_plan(struct routing *r, const struct needs *needs, int64_t now_us, struct arena *arena,
+                                 struct plan *out);
+
+/* How a try ended, and so who is at fault. */
+enum outcome {
+    OUTCOME_OK,
+    OUTCOME_CLIENT_FAULT,   /* 400, 404 of a body field, 413, 422: nobody's health */
+    OUTCOME_CANCELLED,      /* the client left: nobody's health */
+    OUTCOME_CONNECT,        /* refused, no route, DNS, TLS: the backend */
+    OUTCOME_UNAVAILABLE,    /* 5xx, reset, broken framing, empty answer: the target */
+    OUTCOME_RATE_LIMITED,   /* 429: the lane */
+    OUTCOME_TIMEOUT,        /* connect, first token or idle clock: the target */
+    OUTCOME_AUTH,           /* 401, 402, 403: the lane's key */
+    OUTCOME_MODEL_MISSING,  /* 404: the target */
+    OUTCOME_CONTEXT_WINDOW, /* the provider says the prompt is too long: nobody's health */
+    OUTCOME_CONTENT_FILTER, /* nobody's health */
+    OUTCOME_N
+};
+extern const char *const outcome_names[OUTCOME_N];
+/* The reason for which a plan may go on below after this outcome; REASON_N: it may not go on at all. */
+enum reason outcome_reason(enum outcome o);
+
+/* The index of the next choice after plan->at's predecessor ended with `last`, or -1: the one place that decides which
+ * choice follows. `tried` counts tries so far; `attempts` is the alias's bound. */
+int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback);
+
+/* retry_after_us: the provider's wish, 0 if none. */
+void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, enum outcome o,
+                   int64_t retry_after_us, int64_t first_content_us, int64_t now_us);
+/* A choice was started / has ended: in-flight counts per backend (rate_limits.in_flight) and half-open probes. */
+must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us); /* false: no slot now */
+void routing_end(struct routing *r, const struct choice *c);
+
+/* One row a lane that was ever used, for /admin/targets and metrics. */
+struct lane_view {
+    const char *target, *key; /* borrowed until the next call */
+    const char *state;        /* "closed", "open", "half-open" */
+    int64_t open_until_us;    /* 0 unless open */
+    uint64_t tries, failures;
+    int in_flight;
+};
+void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct lane_view *v, void *user), void *user);
+
+/* The plan in words (text) or JSON, for `tollgate explain` and x-tollgate-explain. */
+void plan_print(const struct plan *p, bool as_json, struct str *out);
+
+/* SHA-256 over the ladder: sorted set of (backend name, protocol, url, model) of all rungs that are not degraded,
+ * without weights, policy, keys and timeouts; part of the cache key. */
+void routing_ladder_digest(const struct conf_alias *alias, struct span captured, uint8_t out[SHA256_BYTES]);
+
+#endif
