@@ -6,12 +6,12 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fno-strict-aliasing -fno-common -ffp-contract=off -I. $(WARN)
 LDLIBS := -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lcjson -lz -lm -lpthread
 TEST_LDLIBS := -lcriterion
+comma := ,
 ifneq ($(SAN),)
 BUILD := build/$(subst $(comma),-,$(SAN))
 CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -DTOLLGATE_TEST
 LDFLAGS += -fsanitize=$(SAN)
 endif
-comma := ,
 
 # Rooms in dependency order: the floor knows nobody, the hall knows all.
 ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/cli

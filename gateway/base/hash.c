@@ -1,0 +1,117 @@
+/* Thin covers over OpenSSL and zlib: digests, randomness, encodings. */
+#include "gateway/base/hash.h"
+
+#include "gateway/base/mem.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <zlib.h>
+
+struct sha256 {
+    EVP_MD_CTX *context; /* owned */
+};
+
+void sha256(struct span bytes, uint8_t out[SHA256_BYTES]) {
+    int ok = EVP_Digest(bytes.n ? bytes.at : "", bytes.n, out, NULL, EVP_sha256(), NULL);
+    assert(ok == 1);
+}
+
+struct sha256 *sha256_new(void) {
+    struct sha256 *s = xcalloc(1, sizeof(*s));
+    s->context = EVP_MD_CTX_new();
+    assert(s->context);
+    int ok = EVP_DigestInit_ex(s->context, EVP_sha256(), NULL);
+    assert(ok == 1);
+    return s;
+}
+
+void sha256_add(struct sha256 *s, struct span bytes) {
+    if (bytes.n) {
+        int ok = EVP_DigestUpdate(s->context, bytes.at, bytes.n);
+        assert(ok == 1);
+    }
+}
+
+void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]) {
+    int ok = EVP_DigestFinal_ex(s->context, out, NULL);
+    assert(ok == 1);
+    EVP_MD_CTX_free(s->context);
+    free(s);
+}
+
+char *hex_put(const uint8_t *bytes, size_t n, char *out) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * n] = '\0';
+    return out;
+}
+
+static int nibble(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool hex_read(struct span text, uint8_t *out, size_t n) {
+    if (text.n != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        int high = nibble(text.at[2 * i]), low = nibble(text.at[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+bool bytes_equal_secret(const void *a, const void *b, size_t n) {
+    return CRYPTO_memcmp(a, b, n) == 0;
+}
+
+void random_bytes(void *out, size_t n) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got = getrandom((char *)out + done, n - done, 0);
+        if (got < 0)
+            abort();
+        done += (size_t)got;
+    }
+}
+
+uint64_t random_u64(void) {
+    uint64_t v;
+    random_bytes(&v, sizeof(v));
+    return v;
+}
+
+/* xorshift64*, Vigna 2016. */
+uint64_t random_next(uint64_t *state) {
+    assert(*state != 0);
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+void base64_put(struct str *out, struct span bytes) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *at = (const unsigned char *)bytes.at;
+    for (size_t i = 0; i < bytes.n; i += 3) {
+        size_t left = bytes.n - i;
+        uint32_t v = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) | (left > 2 ? at[i + 2] : 0);
+        char four[4] = {digits[v >> 18], digits[v >> 12 & 63], left > 1 ? digits[v >> 6 & 63] : '=',
+                        left > 2 ? digits[v & 63] : '='};
+        str_put(out, span_from(four, sizeof(four)));
+    }
+}
+
+uint32_t crc32_of(struct span bytes) {
+    return (uint32_t)crc32_z(0, (const unsigned char *)bytes.at, bytes.n);
+}
