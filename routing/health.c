@@ -13,7 +13,8 @@ struct part_names part_names(const struct choice *c) {
 
 /* "t" + target, "l" + target + NUL + key, ...; n of 0: too long to be remembered. */
 static struct span name_of(enum part part, const struct part_names *names, char out[HEALTH_NAME_MAX]) {
-    static const char letters[PART_N] = {[PART_BACKEND] = 'b', [PART_KEY] = 'k', [PART_TARGET] = 't', [PART_LANE] = 'l'};
+    static const char letters[PART_N] = {
+        [PART_BACKEND] = 'b', [PART_KEY] = 'k', [PART_TARGET] = 't', [PART_LANE] = 'l'};
     struct span base = part == PART_BACKEND || part == PART_KEY ? names->backend : names->target;
     struct span key = part == PART_KEY || part == PART_LANE ? names->key : SPAN_NONE;
     if (base.n + key.n + 2 > HEALTH_NAME_MAX)

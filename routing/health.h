@@ -13,30 +13,30 @@
 #include "gateway/base/list.h"
 #include "routing/outcome.h"
 
-#define HEALTH_MAX 4096                       /* parts remembered, against strangers who make up model names */
-#define HEALTH_NAME_MAX 512                   /* bytes; a part with a longer name is not remembered */
-#define HEALTH_EVICT_SCAN 64                  /* parts looked at to find one to forget, so that forgetting stays cheap */
-#define HEALTH_STREAK 3                       /* transient faults in a row that make a part shy */
+#define HEALTH_MAX 4096      /* parts remembered, against strangers who make up model names */
+#define HEALTH_NAME_MAX 512  /* bytes; a part with a longer name is not remembered */
+#define HEALTH_EVICT_SCAN 64 /* parts looked at to find one to forget, so that forgetting stays cheap */
+#define HEALTH_STREAK 3      /* transient faults in a row that make a part shy */
 #define RETRY_AFTER_MAX_US INT64_C(3600000000) /* a provider may send us away for an hour, not for ever */
-#define PROBE_PATIENCE_US INT64_C(30000000)   /* a probe that has not ended by then no longer stops the next one */
+#define PROBE_PATIENCE_US INT64_C(30000000)    /* a probe that has not ended by then no longer stops the next one */
 
 enum health_state { HEALTH_CLOSED, HEALTH_SHY, HEALTH_SHUT, HEALTH_HALF_OPEN };
 
 struct health {
     struct link link; /* in book.recent */
     enum part part;
-    char *target, *key;            /* owned; lanes only, for show */
-    double good, bad;              /* tries of late, decayed */
-    int64_t decayed_us;            /* when they were last decayed */
-    int streak;                    /* faults in a row */
-    bool open;                     /* SHY, SHUT or HALF_OPEN, by the time */
-    bool tripped, asked, at_once;  /* what opened it: the error ratio; a Retry-After; a 401, 404 or 429 */
-    enum reason reason;            /* of the fault that opened it */
-    int64_t open_until_us;         /* cool-down ends */
-    int level;                     /* cool-downs in a row, for the doubling */
+    char *target, *key;           /* owned; lanes only, for show */
+    double good, bad;             /* tries of late, decayed */
+    int64_t decayed_us;           /* when they were last decayed */
+    int streak;                   /* faults in a row */
+    bool open;                    /* SHY, SHUT or HALF_OPEN, by the time */
+    bool tripped, asked, at_once; /* what opened it: the error ratio; a Retry-After; a 401, 404 or 429 */
+    enum reason reason;           /* of the fault that opened it */
+    int64_t open_until_us;        /* cool-down ends */
+    int level;                    /* cool-downs in a row, for the doubling */
     int in_flight;
-    const struct choice *prober;   /* holds the half-open slot; compared, never followed */
-    int64_t probe_us;              /* when it took the slot */
+    const struct choice *prober; /* holds the half-open slot; compared, never followed */
+    int64_t probe_us;            /* when it took the slot */
     uint64_t tries, failures;
     size_t n_name;
     char name[]; /* its key in book.by_name */

@@ -27,8 +27,8 @@ static void digest_target(const struct conf_target *t, bool pattern, struct span
     add_field(s, span_from(&protocol, 1));
     add_field(s, span_of(t->backend->url ? t->backend->url : t->backend->decode.model));
     uint8_t n[8];
-    struct span parts[3] = {{model.at, head}, star ? captured : SPAN_NONE,
-                            star ? span_from(star + 1, model.n - head - 1) : SPAN_NONE};
+    struct span parts[3] = {
+        {model.at, head}, star ? captured : SPAN_NONE, star ? span_from(star + 1, model.n - head - 1) : SPAN_NONE};
     uint64_t sum = parts[0].n + parts[1].n + parts[2].n;
     for (int i = 0; i < 8; i++)
         n[i] = (uint8_t)(sum >> 8 * i);

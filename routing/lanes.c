@@ -17,8 +17,7 @@ struct candidate {
     const char *target;
 };
 
-static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...)
-    printf_like(4, 5);
+static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...) printf_like(4, 5);
 static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -88,7 +87,8 @@ static bool is_too_small(const struct planner *p, const struct candidate *c, str
     if (facts.context_tok <= 0)
         return false;
     if (p->needs->in_bound_tok / BOUND_PER_TOK > facts.context_tok)
-        return say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small", (long long)facts.context_tok);
+        return say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small",
+                   (long long)facts.context_tok);
     return p->needs->max_output_tok > facts.context_tok &&
            say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small for %lld of output",
                (long long)facts.context_tok, (long long)p->needs->max_output_tok);
@@ -140,9 +140,8 @@ static bool has_no_key_for_team(const struct planner *p, const struct candidate 
     for (size_t i = 0; i < c->backend->n_keys; i++)
         if (key_is_for_team(&c->backend->keys[i], p->needs->key->team))
             return false;
-    return c->backend->n_keys > 0 &&
-           say(v, BARRIER_BOUNDARY, REASON_N, "no key of backend %s is for team %s", c->backend->name,
-               p->needs->key->team->name);
+    return c->backend->n_keys > 0 && say(v, BARRIER_BOUNDARY, REASON_N, "no key of backend %s is for team %s",
+                                         c->backend->name, p->needs->key->team->name);
 }
 
 static bool has_no_slot(const struct planner *p, const struct lane *lane, const struct part_names *names,
@@ -277,8 +276,12 @@ static void gather_target(struct planner *p, const struct conf_rung *rung, size_
         lanes_exclude(p, c.target, &v);
         return;
     }
-    struct lane lane = {.backend = c.backend, .model = c.model, .target = c.target, .nth_target = i,
-                        .target_weight = t->weight, .key_weight = 1};
+    struct lane lane = {.backend = c.backend,
+                        .model = c.model,
+                        .target = c.target,
+                        .nth_target = i,
+                        .target_weight = t->weight,
+                        .key_weight = 1};
     if (c.backend->n_keys == 0)
         gather_lane(p, &lane, out);
     for (size_t k = 0; k < c.backend->n_keys; k++) {

@@ -111,7 +111,7 @@ static void plan_once(struct planner *p) {
 
 static enum err error_of(const struct planner *p) {
     static const enum err errors[] = {
-        [BARRIER_NONE] = ERR_NO_TARGET,    [BARRIER_BOUNDARY] = ERR_TARGET_FORBIDDEN,
+        [BARRIER_NONE] = ERR_NO_TARGET,      [BARRIER_BOUNDARY] = ERR_TARGET_FORBIDDEN,
         [BARRIER_ABILITY] = ERR_UNSUPPORTED, [BARRIER_CONTEXT] = ERR_CONTEXT,
         [BARRIER_TIME] = ERR_NO_TARGET,
     };

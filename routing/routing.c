@@ -97,14 +97,18 @@ void routing_end(struct routing *r, const struct choice *c) {
 
 /* A lane shows the worst of its four parts. */
 static void view_lane(const struct routing *r, const struct health *lane, int64_t now_us, struct lane_view *v) {
-    static const char *const states[] = {[HEALTH_CLOSED] = "closed", [HEALTH_HALF_OPEN] = "half-open",
-                                         [HEALTH_SHY] = "open", [HEALTH_SHUT] = "open"};
+    static const char *const states[] = {
+        [HEALTH_CLOSED] = "closed", [HEALTH_HALF_OPEN] = "half-open", [HEALTH_SHY] = "open", [HEALTH_SHUT] = "open"};
     const char *slash = strchr(lane->target, '/');
     struct span target = span_of(lane->target);
     struct span backend = slash ? span_from(lane->target, (size_t)(slash - lane->target)) : target;
     struct part_names names = {backend, target, span_of(lane->key)};
-    *v = (struct lane_view){.target = lane->target, .key = lane->key, .state = states[HEALTH_CLOSED],
-                            .tries = lane->tries, .failures = lane->failures, .in_flight = lane->in_flight};
+    *v = (struct lane_view){.target = lane->target,
+                            .key = lane->key,
+                            .state = states[HEALTH_CLOSED],
+                            .tries = lane->tries,
+                            .failures = lane->failures,
+                            .in_flight = lane->in_flight};
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
         enum health_state state = h ? health_state(h, now_us) : HEALTH_CLOSED;
