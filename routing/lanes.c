@@ -211,6 +211,17 @@ static void exclude_lane(struct planner *p, const struct lane *lane, const struc
     lanes_exclude(p, lane->target, &with_key);
 }
 
+/* Whether the lane has a place already: higher up in the plan, or in this rung. */
+static bool is_there_already(const struct planner *p, const struct lane *lane, const struct rung_lanes *out) {
+    for (int i = 0; i < p->plan->n; i++)
+        if (p->plan->choices[i].key == lane->key && strcmp(p->plan->choices[i].target, lane->target) == 0)
+            return true;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->lanes[i].key == lane->key && strcmp(out->lanes[i].target, lane->target) == 0)
+            return true;
+    return false;
+}
+
 static void gather_lane(struct planner *p, const struct lane *lane, struct rung_lanes *out) {
     struct verdict v;
     struct part_names names = {span_of(lane->backend->name), span_of(lane->target),
@@ -219,6 +230,9 @@ static void gather_lane(struct planner *p, const struct lane *lane, struct rung_
     *slot = *lane;
     if (lane->key && !key_is_for_team(lane->key, p->needs->key->team)) {
         say(&v, BARRIER_BOUNDARY, REASON_N, "not for team %s", p->needs->key->team->name);
+        exclude_lane(p, lane, &v, out);
+    } else if (is_there_already(p, lane, out)) {
+        say(&v, BARRIER_NONE, REASON_N, "stands in the plan already");
         exclude_lane(p, lane, &v, out);
     } else if (has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
         exclude_lane(p, lane, &v, out);
