@@ -97,6 +97,7 @@ struct audit_record {
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
     int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
+    bool recovered; /* settled at a start, at its largest hold; set by this room */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */
@@ -143,5 +144,8 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The last n lines of every chain; with `follow` also each line that is added later, until `see` returns false. */
+must_check bool audit_tail(const char *directory, size_t n, bool follow,
+                           bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);
 
 #endif
