@@ -242,6 +242,7 @@ struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64
 void audit_close(struct audit *a, int64_t now_us) {
     struct audit_record stop = {.kind = AUDIT_STOP};
     chain_place(a, now_us);
+    chain_note_away(a, now_us);
     chain_append(a, &stop, SPAN_NONE, now_us);
     chain_head(a, false, now_us);
     audit_flush(a);

@@ -74,6 +74,7 @@ void chain_prices_free(struct audit *a);
 /* written.c */
 void chain_on_moved(void *audit); /* the writer's thread */
 void chain_wake(struct audit *a);
+void chain_note_away(struct audit *a, int64_t now_us); /* a record of the records that were not taken */
 void chain_moved_new(struct audit *a);
 void chain_moved_free(struct audit *a);
 

@@ -214,13 +214,13 @@ static bool has_totals(const struct audit_options *o, const struct segments *all
 }
 
 static void find_base(const struct audit_options *o, const struct segments *all, struct base *b) {
-    for (b->at = all->n - 1; b->at > 0; b->at--) {
+    for (b->at = all->n; b->at-- > 0;) {
         if (has_totals(o, all, b))
             return;
         totals_fini(b->into);
         totals_init(b->into);
     }
-    b->open_from = 0;
+    b->at = b->open_from = 0;
 }
 
 static void tell_total(struct span team, struct span key_id, int64_t admitted_us, int64_t nanousd, void *user) {

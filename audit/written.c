@@ -4,7 +4,9 @@
 #include "gateway/base/clock.h"
 #include <stdlib.h>
 
-static void note_turned_away(struct audit *a, int64_t now_us) {
+void chain_note_away(struct audit *a, int64_t now_us) {
+    if (a->away == 0)
+        return;
     struct str s;
     char since[CLOCK_TEXT_MAX];
     str_init(&s, 400);
@@ -15,14 +17,14 @@ static void note_turned_away(struct audit *a, int64_t now_us) {
     struct audit_record r = {.kind = AUDIT_NOTE, .what = "turned_away", .reason = s.at, .count = a->away};
     a->away = 0;
     memset(a->away_kind, 0, sizeof a->away_kind);
-    (void)audit_add(a, &r, now_us);
+    chain_append(a, &r, SPAN_NONE, now_us);
     str_fini(&s);
 }
 
 static void on_moved(struct audit *a, int64_t now_us) {
     chain_wake(a);
-    if (audit_healthy(a) && a->away)
-        note_turned_away(a, now_us);
+    if (audit_healthy(a))
+        chain_note_away(a, now_us);
     if (audit_healthy(a) && chain_head_is_due(a, now_us))
         chain_head(a, false, now_us);
     audit_flush(a);

@@ -1,5 +1,6 @@
 /* Everything a test makes lies in one directory under TMPDIR, which kit_fini removes. */
 #include "tests/support/chain_kit.h"
+#include "gateway/base/log.h"
 #include <assert.h>
 #include <dirent.h>
 #include <event2/event.h>
@@ -19,6 +20,7 @@ static void on_settled(const struct audit_settled *s, void *user) {
 void kit_init(struct kit *k) {
     const char *base = getenv("TMPDIR");
     *k = (struct kit){.tuning = audit_tuning_default};
+    log_setup(LOG_ERROR, LOG_TEXT);
     snprintf(k->directory, sizeof k->directory, "%s/tollgate-audit-XXXXXX", base ? base : "/tmp");
     char *made = mkdtemp(k->directory);
     assert(made);
