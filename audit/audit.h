@@ -35,7 +35,8 @@ struct audit_options {
     void *user;
 };
 /* Opens a chain: checks its last segment, cuts a torn last line (and says so in a record), settles each admit that has
- * no settle at its largest hold (marked), writes `start`. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
+ * no settle at its largest hold (marked), writes `start`. Other chains of the directory that no process holds are read
+ * and finished likewise. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
 must_check struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64_t now_us, struct str *why);
 /* Writes `stop`, a last head, waits for the writer, frees. */
 void audit_close(struct audit *a, int64_t now_us);

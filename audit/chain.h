@@ -8,6 +8,9 @@
 #include "audit/writer.h"
 #include <pthread.h>
 
+/* A turn that writes more goes to the writer in pieces, so that no batch grows without bound. */
+#define CHAIN_BATCH_BYTES ((size_t)1 << 20)
+
 struct audit_tuning { /* constants that a test may need otherwise */
     int64_t segment_max_bytes;
     size_t queue_max_bytes; /* what new calls may fill; what ends a call may take twice that */

@@ -237,3 +237,27 @@ Test(audit, a_price_stands_once_in_each_file_that_needs_it) {
     }
     kit_fini(&k);
 }
+
+Test(audit, a_node_that_changed_its_name_does_not_forget_what_was_spent) {
+    struct kit k;
+    kit_init(&k);
+    struct audit *a = kit_open(&k, KIT_NOW);
+    kit_admit(a, 1, 1000, KIT_NOW);
+    kit_settle(a, 1, 30, KIT_NOW, KIT_NOW);
+    kit_admit(a, 2, 500, KIT_NOW);
+    audit_close(a, KIT_NOW);
+    k.options.chain = "other.0";
+    a = kit_open(&k, KIT_NOW);
+    cr_assert_eq(k.told_nanousd, 530);
+    cr_assert_eq(k.told_recovered, 1);
+    audit_close(a, KIT_NOW);
+    uint64_t records = kit_verify(&k).records;
+    a = kit_open(&k, KIT_NOW);
+    cr_assert_eq(k.told_nanousd, 530);
+    cr_assert_eq(k.told_recovered, 0);
+    audit_close(a, KIT_NOW);
+    struct audit_verdict v = kit_verify(&k);
+    cr_assert(v.clean && v.chains == 2 && v.open_admits == 0, "%s", v.fault.what);
+    cr_assert_eq(v.records, records + 3, "a finished chain is only read");
+    kit_fini(&k);
+}
