@@ -221,6 +221,7 @@ bool anthropic_end(struct writer *w, const struct usage *u, const struct writer_
 void openai_chunk(struct writer *w, struct span choices, struct json like, const struct writer_extra *x,
                   struct str *out);
 void openai_usage_put(const struct usage *u, struct str *out);
+void writer_usage(struct writer *w, const struct usage *u, struct str *out);
 bool openai_gather(struct writer *w, const struct event *e);
 bool openai_gathered(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out);
 bool openai_cut(struct writer *w, const struct event *e, struct str *out);

@@ -14,7 +14,7 @@ static void repair(struct reader *r, struct edits *out, size_t at, size_t n, con
 }
 
 static void repair_inside(struct reader *r, struct edits *out, struct span data, struct json object, const char *member) {
-    char text[64];
+    char text[96];
     snprintf(text, sizeof text, "%s%s", member, json_count(object) ? "," : "");
     repair(r, out, (size_t)(object.raw.at - data.at) + 1, 0, text);
 }

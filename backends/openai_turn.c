@@ -160,12 +160,7 @@ static void put_gathered(struct writer *w, const struct gather_slot *s, struct s
 }
 
 static void put_gathered_usage(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out) {
-    u = u ? u : w->has_usage ? &w->usage_seen : NULL;
-    str_clear(&w->usage);
-    if (w->usage_raw.n)
-        str_put(&w->usage, str_span(&w->usage_raw));
-    else if (u)
-        openai_usage_put(u, &w->usage);
+    writer_usage(w, u, &w->usage);
     if (!w->usage.n)
         return;
     json_put_name(out, "usage");

@@ -155,17 +155,22 @@ void openai_usage_put(const struct usage *u, struct str *out) {
     str_puts(out, "}}");
 }
 
+/* What the provider said, byte for byte; else what we know; else nothing: zeros would be a lie. */
+void writer_usage(struct writer *w, const struct usage *u, struct str *out) {
+    u = u && (u->reported || u->estimated) ? u : w->has_usage ? &w->usage_seen : NULL;
+    str_clear(out);
+    if (w->usage_raw.n)
+        str_put(out, str_span(&w->usage_raw));
+    else if (u)
+        openai_usage_put(u, out);
+}
+
 /* The chunk that is owed to a client that asked for usage and whose provider did not send one of its own. */
 static void put_owed(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out) {
     struct str *s = &w->usage;
     struct str chunk;
-    u = u ? u : w->has_usage ? &w->usage_seen : NULL;
-    str_clear(s);
-    if (w->usage_raw.n)
-        str_put(s, str_span(&w->usage_raw));
-    else if (u)
-        openai_usage_put(u, s);
-    else
+    writer_usage(w, u, s);
+    if (!s->n)
         return;
     str_init(&chunk, WRITER_GATHER_MAX);
     put_head(w, &chunk);

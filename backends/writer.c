@@ -299,6 +299,8 @@ void writer_tell(struct writer *w, const struct writer_extra *x, struct str *out
     if (w->told || !x || !x->tollgate)
         return;
     w->told = true;
+    if (out == &w->tail && !out->n)
+        str_putc(out, ','); /* a tail always follows a member */
     json_put_raw(out, "tollgate", span_of(x->tollgate));
 }
 
