@@ -32,7 +32,7 @@ struct bpe_scratch { /* reused from word to word */
     struct bpe_candidate {
         int32_t rank, at;
         uint64_t pair;
-    } *heap;
+    } * heap;
     size_t n, capacity, heap_n, heap_capacity;
 };
 void bpe_scratch_fini(struct bpe_scratch *s);

@@ -10,7 +10,7 @@ static const struct compute_ops *const twins[] = {
 
 const struct compute_ops *compute_pick(const char *device, struct str *why) {
     if (device && strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0) {
-        refuse(why, "device", "must be auto or cpu, not %s", device);
+        complain(why, "device", "must be auto or cpu, not %s", device);
         return NULL;
     }
     for (size_t i = 0; i < ARRAY_LEN(twins); i++)

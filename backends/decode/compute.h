@@ -14,15 +14,15 @@
 /* One step. A token's K and V are written at its place before any token of the step looks back. */
 struct batch {
     int32_t n_tok;
-    int32_t *ids;      /* [n_tok] */
-    int32_t *pos;      /* [n_tok] position in its sequence */
-    int32_t *seq;      /* [n_tok] index into the sequence arrays */
+    int32_t *ids; /* [n_tok] */
+    int32_t *pos; /* [n_tok] position in its sequence */
+    int32_t *seq; /* [n_tok] index into the sequence arrays */
     int32_t n_seq;
-    int32_t *q_start;  /* [n_seq + 1] first token of each sequence in this step */
-    int32_t *ctx_len;  /* [n_seq] tokens in the cache when the step is over */
+    int32_t *q_start;          /* [n_seq + 1] first token of each sequence in this step */
+    int32_t *ctx_len;          /* [n_seq] tokens in the cache when the step is over */
     const int32_t **block_tab; /* [n_seq] blocks of a sequence in order; owned by kv.c */
     int32_t n_want;
-    int32_t *want;     /* [n_want] tokens whose logits are wanted, ascending */
+    int32_t *want; /* [n_want] tokens whose logits are wanted, ascending */
 };
 
 struct compute_limits {

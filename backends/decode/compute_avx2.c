@@ -9,7 +9,7 @@
 
 #define ROWS_ONE 8 /* rows in flight for a single token: enough chains to hide the latency of an FMA */
 #define ROWS 4
-#define TOKENS 3 /* 4 x 3 sums and 3 inputs fill the sixteen registers */
+#define TOKENS 3      /* 4 x 3 sums and 3 inputs fill the sixteen registers */
 #define TOKEN_TILE 24 /* a multiple of TOKENS */
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -101,8 +101,8 @@ ALWAYS void rows_of(const struct tensor *w, enum dtype d, int64_t row, int64_t r
 }
 
 /* Tokens in tiles whose inputs stay in the cache while all rows of the chunk pass over them. */
-ALWAYS void matmul_of(const struct tensor *w, enum dtype d, int64_t row, int64_t row1, const float *x,
-                      int64_t x_stride, int64_t n_tok, float *y, int64_t y_stride) {
+ALWAYS void matmul_of(const struct tensor *w, enum dtype d, int64_t row, int64_t row1, const float *x, int64_t x_stride,
+                      int64_t n_tok, float *y, int64_t y_stride) {
     for (int64_t t = 0; t < n_tok; t += TOKEN_TILE)
         rows_of(w, d, row, row1, x + t * x_stride, x_stride, n_tok - t < TOKEN_TILE ? n_tok - t : TOKEN_TILE,
                 y + t * y_stride, y_stride);
@@ -124,8 +124,8 @@ static void avx2_norm(const float *x, const float *w, float eps, int64_t n, floa
     float scale = 1.0f / sqrtf(sum / (float)n + eps);
     int64_t i = 0;
     for (; i + CPU_LANES <= n; i += CPU_LANES)
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(scale)),
-                                              _mm256_loadu_ps(w + i)));
+        _mm256_storeu_ps(
+            y + i, _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(scale)), _mm256_loadu_ps(w + i)));
     for (; i < n; i++)
         y[i] = x[i] * scale * w[i];
 }
@@ -149,8 +149,7 @@ ALWAYS __m256 exp_of(__m256 x) {
 }
 
 static const float *cached(const struct attend *a, const float *cache, int64_t pos) {
-    return cache + a->blocks[pos / KV_BLOCK_TOK] * a->block_stride + a->head_offset +
-           pos % KV_BLOCK_TOK * a->head_dim;
+    return cache + a->blocks[pos / KV_BLOCK_TOK] * a->block_stride + a->head_offset + pos % KV_BLOCK_TOK * a->head_dim;
 }
 
 /* Scores of one query head, a block of the cache at a time: its sixteen keys lie one behind the other. */

@@ -3,28 +3,28 @@
  * number of threads nor the rest of the batch can change a bit of it. Buffers are allocated once, for the largest step. */
 #include "backends/decode/cpu.h"
 
-#include "backends/decode/pool.h"
+#include "backends/decode/workers.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define SMALL_MACS 65536   /* below this, waking a thread costs more than the work */
-#define CHUNKS_A_THREAD 8  /* enough pieces that a delayed thread holds nobody up for long */
-#define CHUNK_ROWS 8       /* chunks are whole multiples of this many rows */
+#define SMALL_MACS 65536  /* below this, waking a thread costs more than the work */
+#define CHUNKS_A_THREAD 8 /* enough pieces that a delayed thread holds nobody up for long */
+#define CHUNK_ROWS 8      /* chunks are whole multiples of this many rows */
 #define PRODUCTS_MAX 3
 
 struct compute {
     const struct model *model; /* the engine's */
     const struct cpu_kernels *kernels;
     struct compute_limits limits;
-    struct pool *pool;
+    struct workers *pool;
     float *k_cache, *v_cache; /* [layer][block][kv_head][KV_BLOCK_TOK][head_dim]; mapped, touched as used */
     size_t cache_bytes;       /* of each */
     float *cos, *sin;         /* [max_context][head_dim / 2] */
     float *x, *xn, *q, *k, *v, *mixed, *gate, *up, *back; /* [batch_tok][...] */
-    float *scores;            /* [threads][max_context rounded up] */
+    float *scores;                                        /* [threads][max_context rounded up] */
     int64_t score_stride;
 };
 
@@ -58,12 +58,12 @@ static void products_run(struct products *p) {
     for (int i = 0; i < p->n; i++)
         rows += p->of[i].w->rows;
     bool small = rows * p->of[0].w->cols * p->n_tok < SMALL_MACS;
-    int64_t chunks = small ? 1 : (int64_t)pool_threads(p->c->pool) * CHUNKS_A_THREAD;
+    int64_t chunks = small ? 1 : (int64_t)workers_threads(p->c->pool) * CHUNKS_A_THREAD;
     p->rows_a_chunk = (rows / chunks / CHUNK_ROWS + 1) * CHUNK_ROWS;
     for (int i = 0; i < p->n; i++)
         p->first_chunk[i + 1] = p->first_chunk[i] + (p->of[i].w->rows + p->rows_a_chunk - 1) / p->rows_a_chunk;
     if (!small) {
-        pool_run(p->c->pool, products_chunk, p, p->first_chunk[p->n]);
+        workers_run(p->c->pool, products_chunk, p, p->first_chunk[p->n]);
         return;
     }
     for (int64_t i = 0; i < p->first_chunk[p->n]; i++)
@@ -147,9 +147,9 @@ static void look_back(struct compute *c, const struct batch *b, int64_t layer) {
     int64_t macs = 0;
     for (int32_t t = 0; t < b->n_tok; t++)
         macs += (b->pos[t] + 1) * c->model->config.heads * c->model->config.head_dim * 2;
-    int64_t most = (int64_t)pool_threads(c->pool) * CHUNKS_A_THREAD;
+    int64_t most = (int64_t)workers_threads(c->pool) * CHUNKS_A_THREAD;
     l.tokens_a_chunk = macs < SMALL_MACS ? b->n_tok : (b->n_tok + most - 1) / most;
-    pool_run(c->pool, look_back_chunk, &l, (b->n_tok + l.tokens_a_chunk - 1) / l.tokens_a_chunk);
+    workers_run(c->pool, look_back_chunk, &l, (b->n_tok + l.tokens_a_chunk - 1) / l.tokens_a_chunk);
 }
 
 static void norm_rows(const struct compute *c, const float *w, int32_t n_tok) {
@@ -176,8 +176,8 @@ static void forward_layer(struct compute *c, const struct batch *b, int64_t i) {
     look_back(c, b, i);
     add_product(c, &l->o, c->mixed, b->n_tok);
     norm_rows(c, l->mlp_norm, b->n_tok);
-    struct products both = {.c = c, .of = {{&l->gate, c->gate}, {&l->up, c->up}}, .n = 2, .x = c->xn,
-                            .n_tok = b->n_tok};
+    struct products both = {
+        .c = c, .of = {{&l->gate, c->gate}, {&l->up, c->up}}, .n = 2, .x = c->xn, .n_tok = b->n_tok};
     products_run(&both);
     for (int32_t t = 0; t < b->n_tok; t++)
         c->kernels->silu_mul(c->gate + t * l->gate.rows, c->up + t * l->gate.rows, l->gate.rows);
@@ -214,10 +214,11 @@ void cpu_forward(struct compute *c, const struct batch *b, float *logits) {
 static bool open_cache(struct compute *c, struct str *why) {
     c->cache_bytes = layer_at(c, c->model->config.layers) * sizeof(float);
     for (int i = 0; i < 2; i++) {
-        void *at = mmap(NULL, c->cache_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *at =
+            mmap(NULL, c->cache_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
-            return refuse(why, "kv cache", "%zu bytes cannot be had; lower max_context or max_sequences",
-                          2 * c->cache_bytes);
+            return complain(why, "kv cache", "%zu bytes cannot be had; lower max_context or max_sequences",
+                            2 * c->cache_bytes);
         *(i ? &c->v_cache : &c->k_cache) = at;
     }
     return true;
@@ -243,13 +244,19 @@ static void open_buffers(struct compute *c) {
     const struct {
         float **to;
         int64_t width;
-    } all[] = {{&c->x, m->hidden}, {&c->xn, m->hidden},         {&c->q, q},
-               {&c->k, kv},        {&c->v, kv},                 {&c->mixed, q},
-               {&c->back, m->hidden}, {&c->gate, m->intermediate}, {&c->up, m->intermediate}};
+    } all[] = {{&c->x, m->hidden},
+               {&c->xn, m->hidden},
+               {&c->q, q},
+               {&c->k, kv},
+               {&c->v, kv},
+               {&c->mixed, q},
+               {&c->back, m->hidden},
+               {&c->gate, m->intermediate},
+               {&c->up, m->intermediate}};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         *all[i].to = xcalloc((size_t)(rows * all[i].width), sizeof(float));
     c->score_stride = (c->limits.max_context + KV_BLOCK_TOK) / KV_BLOCK_TOK * KV_BLOCK_TOK;
-    c->scores = xcalloc((size_t)(c->score_stride * pool_threads(c->pool)), sizeof(float));
+    c->scores = xcalloc((size_t)(c->score_stride * workers_threads(c->pool)), sizeof(float));
 }
 
 struct compute *cpu_open(const struct model *m, const struct compute_limits *l, const struct cpu_kernels *k,
@@ -260,7 +267,7 @@ struct compute *cpu_open(const struct model *m, const struct compute_limits *l, 
         cpu_close(c);
         return NULL;
     }
-    c->pool = pool_new(l->threads);
+    c->pool = workers_new(l->threads);
     open_angles(c);
     open_buffers(c);
     return c;
@@ -269,7 +276,7 @@ struct compute *cpu_open(const struct model *m, const struct compute_limits *l, 
 void cpu_close(struct compute *c) {
     if (!c)
         return;
-    pool_free(c->pool);
+    workers_free(c->pool);
     if (c->k_cache)
         munmap(c->k_cache, c->cache_bytes);
     if (c->v_cache)

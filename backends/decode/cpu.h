@@ -12,15 +12,15 @@
 
 /* One token's look back with the query heads of one kv head. */
 struct attend {
-    const float *q;             /* [group][head_dim] */
-    const float *k, *v;         /* this layer's cache: [block][kv_head][KV_BLOCK_TOK][head_dim] */
+    const float *q;     /* [group][head_dim] */
+    const float *k, *v; /* this layer's cache: [block][kv_head][KV_BLOCK_TOK][head_dim] */
     const int32_t *blocks;
     int64_t block_stride;       /* floats from one block to the next */
     int64_t head_offset;        /* floats from a block's start to this kv head */
     int64_t n, group, head_dim; /* n: positions looked at */
     float scale;
-    float *scores;              /* scratch, [n rounded up to a block] */
-    float *out;                 /* [group][head_dim] */
+    float *scores; /* scratch, [n rounded up to a block] */
+    float *out;    /* [group][head_dim] */
 };
 
 struct cpu_kernels {

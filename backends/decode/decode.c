@@ -2,7 +2,7 @@
  * holds the lock only to append to a queue; the step thread holds it only to empty that queue. */
 #include "backends/decode/decode.h"
 
-#include "backends/decode/plan.h"
+#include "backends/decode/decode_plan.h"
 #include "backends/decode/schedule.h"
 #include "backends/decode/template.h"
 #include "gateway/base/hash.h"
@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define QUEUE_MAX 1024          /* runs that wait; against a queue that answers nobody */
+#define QUEUE_MAX 1024            /* runs that wait; against a queue that answers nobody */
 #define TEXT_BYTES_MAX (64 << 20) /* of one run not yet taken, whatever its max_out says */
-#define ENGINE_NICE 5           /* the event loop goes first where both want a core */
+#define ENGINE_NICE 5             /* the event loop goes first where both want a core */
 
 struct decode {
     char *directory;
@@ -63,13 +63,13 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
     if (!ops)
         return false;
     d->model = model_open(o->directory, o->dtype, why);
-    if (!d->model || !plan_make(o, &d->model->config, &d->plan, why))
+    if (!d->model || !decode_plan_make(o, &d->model->config, &d->plan, why))
         return false;
     d->tokenizer = tokenizer_open(o->directory, &d->model->config, why);
     if (!d->tokenizer || !template_open(&d->template, o->directory, d->tokenizer, why))
         return false;
     if (d->template.chat)
-        config_add_end(&d->model->config, d->template.end);
+        model_config_add_end(&d->model->config, d->template.end);
     for (int64_t id = 0; id < d->tokenizer->size; id++)
         if ((int64_t)d->tokenizer->bytes[id].n > d->longest_piece)
             d->longest_piece = (int64_t)d->tokenizer->bytes[id].n;
@@ -87,7 +87,7 @@ struct decode *decode_open(const struct decode_options *o, struct loop *loop, st
         d->threaded = pthread_create(&d->thread, NULL, step_main, d) == 0;
         if (d->threaded)
             return d;
-        refuse(why, "engine", "no thread can be started");
+        complain(why, "engine", "no thread can be started");
     }
     decode_close(d);
     return NULL;
@@ -148,7 +148,7 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     bool strip = d->tokenizer->strips && (ask->n_messages || ask->prompt.n == 0);
     str_init(&r->pending, max);
     str_init(&r->taken, max);
-    text_init(&r->text, ask->stops, ask->n_stops, strip);
+    run_text_init(&r->text, ask->stops, ask->n_stops, strip);
     r->sampling = (struct sample_options){ask->temperature, ask->top_p, ask->seeded ? ask->seed : random_u64()};
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
 }

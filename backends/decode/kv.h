@@ -6,7 +6,7 @@
 #include "gateway/base/span.h"
 
 struct kv_pool {
-    int32_t *free; /* owned; stack of free blocks */
+    int32_t *free;               /* owned; stack of free blocks */
     int64_t n_free, n, promised; /* promised: blocks of the free ones that are spoken for */
 };
 struct kv_seq {

@@ -38,17 +38,17 @@ static bool check_shape(struct loader *l, const struct safetensors *in, const st
     int rank = cols ? 2 : 1;
     char got[160] = "";
     if (t->dtype == DTYPE_OTHER)
-        return refuse(l->why, in->file.name, "tensor %s: dtype %s is not supported; F32, F16 and BF16 are", name,
-                      t->dtype_name);
+        return complain(l->why, in->file.name, "tensor %s: dtype %s is not supported; F32, F16 and BF16 are", name,
+                        t->dtype_name);
     if (t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == cols))
         return true;
     for (int i = 0, n = 0; i < t->rank && n < (int)sizeof got - 24; i++)
         n += snprintf(got + n, sizeof got - (size_t)n, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
     if (rank == 1)
-        return refuse(l->why, in->file.name, "tensor %s: shape is [%s], config.json asks for [%lld]", name, got,
-                      (long long)rows);
-    return refuse(l->why, in->file.name, "tensor %s: shape is [%s], config.json asks for [%lld, %lld]", name, got,
-                  (long long)rows, (long long)cols);
+        return complain(l->why, in->file.name, "tensor %s: shape is [%s], config.json asks for [%lld]", name, got,
+                        (long long)rows);
+    return complain(l->why, in->file.name, "tensor %s: shape is [%s], config.json asks for [%lld, %lld]", name, got,
+                    (long long)rows, (long long)cols);
 }
 
 static void *copy_new(struct model *m, size_t bytes) {
@@ -69,11 +69,10 @@ static const uint8_t *turn(struct loader *l, const uint8_t *at, enum dtype from,
     return out;
 }
 
-static struct st_tensor *take(struct loader *l, const char *name, int64_t rows, int64_t cols,
-                              struct safetensors **in) {
+static struct st_tensor *take(struct loader *l, const char *name, int64_t rows, int64_t cols, struct safetensors **in) {
     struct st_tensor *t = find(l, name, in);
     if (!t) {
-        refuse(l->why, l->model->n_shards == 1 ? SINGLE_FILE : INDEX_FILE, "tensor %s is missing", name);
+        complain(l->why, l->model->n_shards == 1 ? SINGLE_FILE : INDEX_FILE, "tensor %s is missing", name);
         return NULL;
     }
     if (!check_shape(l, *in, t, name, rows, cols))
@@ -114,9 +113,12 @@ static bool take_layer(struct loader *l, int64_t i) {
         int64_t rows, cols;
         struct tensor *out;
     } rows[] = {
-        {"self_attn.q_proj", q, c->hidden, &y->q},           {"self_attn.k_proj", kv, c->hidden, &y->k},
-        {"self_attn.v_proj", kv, c->hidden, &y->v},          {"self_attn.o_proj", c->hidden, q, &y->o},
-        {"mlp.gate_proj", c->intermediate, c->hidden, &y->gate}, {"mlp.up_proj", c->intermediate, c->hidden, &y->up},
+        {"self_attn.q_proj", q, c->hidden, &y->q},
+        {"self_attn.k_proj", kv, c->hidden, &y->k},
+        {"self_attn.v_proj", kv, c->hidden, &y->v},
+        {"self_attn.o_proj", c->hidden, q, &y->o},
+        {"mlp.gate_proj", c->intermediate, c->hidden, &y->gate},
+        {"mlp.up_proj", c->intermediate, c->hidden, &y->up},
         {"mlp.down_proj", c->hidden, c->intermediate, &y->down},
     };
     char name[ST_NAME_MAX];
@@ -137,8 +139,8 @@ static bool account(struct loader *l) {
         const struct safetensors *in = &l->model->shards[s];
         for (size_t i = 0; i < in->n; i++)
             if (!in->tensors[i].used && !is_surplus(&in->tensors[i], l->model))
-                return refuse(l->why, in->file.name, "tensor %.*s: is not part of a Llama of this shape",
-                              SPAN_ARG(in->tensors[i].name));
+                return complain(l->why, in->file.name, "tensor %.*s: is not part of a Llama of this shape",
+                                SPAN_ARG(in->tensors[i].name));
     }
     return true;
 }
@@ -161,7 +163,7 @@ static bool take_all(struct loader *l) {
 
 static bool open_shard(struct model *m, const char *directory, const char *name, struct str *why) {
     if (m->n_shards == MODEL_SHARDS_MAX)
-        return refuse(why, INDEX_FILE, "names over %d files", MODEL_SHARDS_MAX);
+        return complain(why, INDEX_FILE, "names over %d files", MODEL_SHARDS_MAX);
     m->shards = xrealloc(m->shards, (m->n_shards + 1) * sizeof *m->shards);
     if (!st_open(&m->shards[m->n_shards], directory, name, why))
         return false;
@@ -181,13 +183,13 @@ static bool open_indexed(struct model *m, const char *directory, struct span ten
                          struct str *why) {
     char name[FILE_NAME_MAX], wanted[ST_NAME_MAX + 1];
     if (where.kind != JSON_STRING || where.raw.n - 2 >= sizeof name || tensor.n > ST_NAME_MAX)
-        return refuse(why, INDEX_FILE, "weight_map must give a file name for each tensor");
+        return complain(why, INDEX_FILE, "weight_map must give a file name for each tensor");
     snprintf(name, sizeof name, "%.*s", (int)where.raw.n - 2, where.raw.at + 1);
     snprintf(wanted, sizeof wanted, "%.*s", SPAN_ARG(tensor));
     if (!shard_of(m, name) && !open_shard(m, directory, name, why))
         return false;
     return st_find(shard_of(m, name), wanted) ||
-           refuse(why, name, "tensor %s: %s says it is here, but it is not", wanted, INDEX_FILE);
+           complain(why, name, "tensor %s: %s says it is here, but it is not", wanted, INDEX_FILE);
 }
 
 static bool open_index(struct model *m, const char *directory, struct str *why) {
@@ -195,22 +197,22 @@ static bool open_index(struct model *m, const char *directory, struct str *why) 
     struct json root, where;
     struct json_walk w;
     struct span tensor;
-    if (!file_open_json(&f, directory, INDEX_FILE, &root, why))
+    if (!model_file_open_json(&f, directory, INDEX_FILE, &root, why))
         return false;
     struct json map = json_get(root, "weight_map");
-    bool ok = map.kind == JSON_OBJECT || refuse(why, INDEX_FILE, "has no weight_map");
+    bool ok = map.kind == JSON_OBJECT || complain(why, INDEX_FILE, "has no weight_map");
     for (json_walk_init(&w, map); ok && json_walk_next(&w, &tensor, &where);)
         ok = open_indexed(m, directory, tensor, where, why);
-    file_close(&f);
+    model_file_close(&f);
     return ok;
 }
 
 static bool open_files(struct model *m, const char *directory, struct str *why) {
-    if (file_exists(directory, SINGLE_FILE))
+    if (model_file_exists(directory, SINGLE_FILE))
         return open_shard(m, directory, SINGLE_FILE, why);
-    if (file_exists(directory, INDEX_FILE))
+    if (model_file_exists(directory, INDEX_FILE))
         return open_index(m, directory, why);
-    return refuse(why, SINGLE_FILE, "is not in %s, and neither is %s", directory, INDEX_FILE);
+    return complain(why, SINGLE_FILE, "is not in %s, and neither is %s", directory, INDEX_FILE);
 }
 
 struct model *model_open(const char *directory, const char *dtype, struct str *why) {
@@ -220,11 +222,11 @@ struct model *model_open(const char *directory, const char *dtype, struct str *w
     else if (dtype && strcmp(dtype, "bf16") == 0)
         l.want = DTYPE_BF16;
     else if (dtype && strcmp(dtype, "auto") != 0) {
-        refuse(why, "dtype", "must be auto, f32 or bf16, not %s", dtype);
+        complain(why, "dtype", "must be auto, f32 or bf16, not %s", dtype);
         return NULL;
     }
     struct model *m = l.model = xcalloc(1, sizeof *m);
-    if (config_read(directory, &m->config, why) && open_files(m, directory, why) && take_all(&l))
+    if (model_config_read(directory, &m->config, why) && open_files(m, directory, why) && take_all(&l))
         return m;
     model_close(m);
     return NULL;

@@ -3,7 +3,7 @@
 #ifndef TOLLGATE_DECODE_MODEL_H
 #define TOLLGATE_DECODE_MODEL_H
 
-#include "backends/decode/config.h"
+#include "backends/decode/model_config.h"
 #include "backends/decode/safetensors.h"
 
 #define MODEL_SHARDS_MAX 512

@@ -7,13 +7,14 @@
 enum class { LETTER, NUMBER, SPACE, OTHER };
 
 static enum class class_of(uint32_t c) {
-    return unicode_is_letter(c) ? LETTER : unicode_is_number(c) ? NUMBER : unicode_is_space(c) ? SPACE : OTHER;
+    return unicode_is_letter(c)   ? LETTER
+           : unicode_is_number(c) ? NUMBER
+           : unicode_is_space(c)  ? SPACE
+                                  : OTHER;
 }
 
 static enum class class_at(struct span s, size_t i) {
-    uint32_t c;
-    utf8_next(s.at + i, s.n - i, &c);
-    return class_of(c);
+    uint32_t c; utf8_next(s.at + i, s.n - i, &c); return class_of(c);
 }
 
 /* Bytes of the run of `what` from i on, of at most `most` characters. */

@@ -36,7 +36,7 @@ void run_drop(struct decode_run *r) {
     str_fini(&r->pending);
     str_fini(&r->taken);
     tokens_fini(&r->ids);
-    text_fini(&r->text);
+    run_text_fini(&r->text);
     free(r);
 }
 

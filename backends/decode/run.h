@@ -9,8 +9,8 @@
 #include "backends/decode/bpe.h"
 #include "backends/decode/decode.h"
 #include "backends/decode/kv.h"
+#include "backends/decode/run_text.h"
 #include "backends/decode/sample.h"
-#include "backends/decode/text.h"
 #include "gateway/base/list.h"
 
 #include <pthread.h>
@@ -21,11 +21,11 @@ struct decode_run {
     _Atomic int refs;       /* the handle, the engine, each job in the loop's post box */
     _Atomic bool cancelled; /* the handle is gone; the step thread lets the sequence go at its next step */
     pthread_mutex_t lock;
-    struct str pending;     /* under lock: text not taken yet; bounded by max_out tokens */
-    struct usage usage;     /* under lock */
-    bool over, posted;      /* under lock */
-    const char *finish;     /* under lock; static */
-    enum err err;           /* under lock */
+    struct str pending; /* under lock: text not taken yet; bounded by max_out tokens */
+    struct usage usage; /* under lock */
+    bool over, posted;  /* under lock */
+    const char *finish; /* under lock; static */
+    enum err err;       /* under lock */
 
     /* --- the loop's side --- */
     struct loop *loop; /* the house's */
@@ -40,7 +40,7 @@ struct decode_run {
     struct tokens ids; /* prompt, then what was sampled */
     int64_t n_prompt, n_cached, n_out, max_out;
     struct kv_seq kv;
-    struct text text;
+    struct run_text text;
     struct sample_options sampling;
 };
 

@@ -3,7 +3,7 @@
 #ifndef TOLLGATE_DECODE_SAFETENSORS_H
 #define TOLLGATE_DECODE_SAFETENSORS_H
 
-#include "backends/decode/file.h"
+#include "backends/decode/model_file.h"
 
 #define ST_HEADER_BYTES_MAX 100000000u /* the format's own limit */
 #define ST_TENSORS_MAX 100000          /* against headers that are all names */

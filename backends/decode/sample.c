@@ -84,7 +84,7 @@ static int64_t keep_top(struct sampler *s, double enough, double *kept) {
     return s->vocabulary - n;
 }
 
-int32_t sample(struct sampler *s, const float *logits, const struct sample_options *o, int64_t place) {
+int32_t sampler_pick(struct sampler *s, const float *logits, const struct sample_options *o, int64_t place) {
     int32_t best = most_likely(logits, s->vocabulary);
     if (!(o->temperature > 0) || !isfinite(logits[best]))
         return best;

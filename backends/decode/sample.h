@@ -14,13 +14,13 @@ struct sampler { /* scratch of one thread */
     struct candidate {
         double p;
         int32_t id;
-    } *candidates; /* owned; [vocabulary] */
+    } * candidates; /* owned; [vocabulary] */
     int64_t vocabulary;
 };
 
 void sampler_init(struct sampler *s, int64_t vocabulary);
 void sampler_fini(struct sampler *s);
-int32_t sample(struct sampler *s, const float *logits, const struct sample_options *o, int64_t place);
+int32_t sampler_pick(struct sampler *s, const float *logits, const struct sample_options *o, int64_t place);
 /* Uniform in [0, 1): a function of (seed, place). */
 double sample_uniform(uint64_t seed, int64_t place);
 

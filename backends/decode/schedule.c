@@ -49,8 +49,8 @@ void schedule_fini(struct schedule *s) {
     if (!s->compute)
         return;
     assert(list_empty(&s->waiting) && list_empty(&s->running));
-    void *all[] = {b->ids, b->pos, b->seq, b->q_start, b->ctx_len, (void *)b->block_tab, b->want, (void *)s->rows,
-                   s->logits};
+    void *all[] = {b->ids,  b->pos,          b->seq,   b->q_start, b->ctx_len, (void *)b->block_tab,
+                   b->want, (void *)s->rows, s->logits};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         free(all[i]);
     kv_fini(&s->pool);
@@ -80,7 +80,7 @@ static void let_go(struct schedule *s, struct list *from, struct decode_run *r) 
 
 static void finish(struct schedule *s, struct decode_run *r, const char *how, enum err err) {
     str_clear(&s->shown);
-    text_end(&r->text, &s->shown);
+    run_text_end(&r->text, &s->shown);
     run_show(r, str_span(&s->shown));
     run_finish(r, how, err);
     let_go(s, &s->running, r);
@@ -152,15 +152,15 @@ static int64_t build(struct schedule *s) {
 }
 
 static void take_token(struct schedule *s, struct decode_run *r, const float *logits) {
-    int32_t id = sample(&s->sampler, logits, &r->sampling, r->n_out);
+    int32_t id = sampler_pick(&s->sampler, logits, &r->sampling, r->n_out);
     r->n_out++;
     tokens_put(&r->ids, id);
-    if (config_is_end(&s->model->config, id)) {
+    if (model_config_is_end(&s->model->config, id)) {
         finish(s, r, "stop", ERR_NONE);
         return;
     }
     str_clear(&s->shown);
-    text_put(&r->text, tokenizer_bytes(s->tokenizer, id), &s->shown);
+    run_text_put(&r->text, tokenizer_bytes(s->tokenizer, id), &s->shown);
     run_show(r, str_span(&s->shown));
     if (r->text.stopped || r->n_out >= r->max_out)
         finish(s, r, r->text.stopped ? "stop" : "length", ERR_NONE);

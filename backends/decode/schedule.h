@@ -19,8 +19,8 @@ struct schedule {
     struct sampler sampler;
     struct list waiting, running; /* of struct decode_run by link */
     int64_t max_sequences, batch_tok;
-    int64_t chunk_tok; /* prompt tokens a step may take now; follows what the machine can do */
-    struct batch batch; /* arrays owned */
+    int64_t chunk_tok;        /* prompt tokens a step may take now; follows what the machine can do */
+    struct batch batch;       /* arrays owned */
     struct decode_run **rows; /* owned; [max_sequences] the sequences of the batch */
     float *logits;            /* owned; [max_sequences][vocabulary] */
     struct str shown;         /* scratch */

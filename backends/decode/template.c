@@ -31,12 +31,10 @@ static bool alike(struct span a, struct span b, struct span *any) {
     if (!hole)
         return span_equal(a, b);
     size_t before = (size_t)(hole - a.at), after = a.n - before - 1;
-    if (b.n < before + after || memcmp(a.at, b.at, before) != 0 ||
-        memcmp(hole + 1, b.at + b.n - after, after) != 0)
+    if (b.n < before + after || memcmp(a.at, b.at, before) != 0 || memcmp(hole + 1, b.at + b.n - after, after) != 0)
         return false;
     *any = span_from(b.at + before, b.n - before - after);
-    return !memchr(any->at, '\x01', any->n) && !memchr(any->at, '\x02', any->n) &&
-           !memmem(any->at, any->n, "<|", 2);
+    return !memchr(any->at, '\x01', any->n) && !memchr(any->at, '\x02', any->n) && !memmem(any->at, any->n, "<|", 2);
 }
 
 static bool recognise(struct template *t, struct span jinja) {
@@ -66,7 +64,7 @@ static bool recognise(struct template *t, struct span jinja) {
 static bool find_token(struct tokenizer *k, const char *file, const char *name, int32_t *id, struct str *why) {
     *id = tokenizer_find(k, span_of(name));
     if (*id < 0)
-        return refuse(why, file, "its chat template uses %s, which tokenizer.json lacks", name);
+        return complain(why, file, "its chat template uses %s, which tokenizer.json lacks", name);
     tokenizer_set_control(k, *id);
     return true;
 }
@@ -74,8 +72,8 @@ static bool find_token(struct tokenizer *k, const char *file, const char *name, 
 static bool take_template(struct template *t, struct tokenizer *k, const char *file, struct span jinja,
                           struct str *why) {
     if (jinja.n > TEMPLATE_BYTES_MAX || !recognise(t, jinja))
-        return refuse(why, file, "chat_template is not ChatML, the only one supported; it begins: %.*s",
-                      (int)(jinja.n < 80 ? jinja.n : 80), jinja.at);
+        return complain(why, file, "chat_template is not ChatML, the only one supported; it begins: %.*s",
+                        (int)(jinja.n < 80 ? jinja.n : 80), jinja.at);
     t->chat = true;
     return find_token(k, file, IM_START, &t->start, why) && find_token(k, file, IM_END, &t->end, why);
 }
@@ -97,7 +95,7 @@ static bool read_config(struct template *t, const char *directory, struct tokeni
     struct file f;
     struct json root;
     struct arena text;
-    if (!file_open_json(&f, directory, CONFIG_FILE, &root, why))
+    if (!model_file_open_json(&f, directory, CONFIG_FILE, &root, why))
         return false;
     struct json v = chosen(json_get(root, "chat_template"));
     bool ok = true;
@@ -105,23 +103,23 @@ static bool read_config(struct template *t, const char *directory, struct tokeni
     if (v.kind == JSON_STRING)
         ok = take_template(t, k, CONFIG_FILE, json_text(v, &text), why);
     else if (v.kind != JSON_NONE && v.kind != JSON_NULL)
-        ok = refuse(why, CONFIG_FILE, "chat_template must be a string");
+        ok = complain(why, CONFIG_FILE, "chat_template must be a string");
     arena_fini(&text);
-    file_close(&f);
+    model_file_close(&f);
     return ok;
 }
 
 bool template_open(struct template *t, const char *directory, struct tokenizer *k, struct str *why) {
     struct file f;
     *t = (struct template){0};
-    if (file_exists(directory, JINJA_FILE)) {
-        if (!file_open(&f, directory, JINJA_FILE, why))
+    if (model_file_exists(directory, JINJA_FILE)) {
+        if (!model_file_open(&f, directory, JINJA_FILE, why))
             return false;
         bool ok = take_template(t, k, JINJA_FILE, span_from(f.at, f.n), why);
-        file_close(&f);
+        model_file_close(&f);
         return ok;
     }
-    return !file_exists(directory, CONFIG_FILE) || read_config(t, directory, k, why);
+    return !model_file_exists(directory, CONFIG_FILE) || read_config(t, directory, k, why);
 }
 
 void template_close(struct template *t) {

@@ -4,12 +4,12 @@
 #define TOLLGATE_DECODE_TOKENIZER_H
 
 #include "backends/decode/bpe.h"
-#include "backends/decode/config.h"
+#include "backends/decode/model_config.h"
 #include "backends/decode/pretoken.h"
 #include "gateway/base/map.h"
 
-#define ADDED_TOKENS_MAX 4096   /* each is looked for in users' text */
-#define FRAME_TOKENS_MAX 8      /* what a post-processor puts before and after a text */
+#define ADDED_TOKENS_MAX 4096 /* each is looked for in users' text */
+#define FRAME_TOKENS_MAX 8    /* what a post-processor puts before and after a text */
 #define MERGES_MAX (1 << 22)
 
 enum prefix { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS, PREFIX_EXACT };
@@ -20,20 +20,20 @@ struct added {
 };
 
 struct tokenizer {
-    struct file file;   /* stays mapped: names without escapes are borrowed from it */
+    struct file file; /* stays mapped: names without escapes are borrowed from it */
     struct arena text;
     struct span *bytes; /* [size] what a token stands for; at NULL: there is no such token */
     bool *control;      /* [size] never made from text, never shown as text */
     int64_t size;
-    struct map ids;     /* of pieces as they are written in the vocabulary; value: id + 1 */
+    struct map ids; /* of pieces as they are written in the vocabulary; value: id + 1 */
     struct merges merges;
     enum pretoken_style style;
     bool digits, byte_level, byte_fallback, fuse_unk, ignore_merges;
-    bool spaces;        /* SentencePiece: ' ' is written U+2581 */
-    bool split_spaces;  /* SentencePiece: a word begins at every U+2581 */
-    bool strips;        /* the first space of a decoded text is not part of it */
-    enum prefix prefix; /* a space put before a text */
-    int32_t unk;        /* -1: none */
+    bool spaces;           /* SentencePiece: ' ' is written U+2581 */
+    bool split_spaces;     /* SentencePiece: a word begins at every U+2581 */
+    bool strips;           /* the first space of a decoded text is not part of it */
+    enum prefix prefix;    /* a space put before a text */
+    int32_t unk;           /* -1: none */
     int32_t byte_ids[256]; /* byte_level: the byte's token; byte_fallback: <0xHH>; -1: none */
     struct added *added;   /* owned; those that text may become: not control */
     size_t n_added;

@@ -22,7 +22,7 @@ struct reading {
 #define SHOWN(v) (int)((v).raw.n < 100 ? (v).raw.n : 100), (v).raw.at ? (v).raw.at : "nothing"
 
 static bool wrong(struct reading *r, const char *what, struct json v) {
-    return refuse(r->why, TOKENIZER_FILE, "%s is %.*s, which is not supported", what, SHOWN(v));
+    return complain(r->why, TOKENIZER_FILE, "%s is %.*s, which is not supported", what, SHOWN(v));
 }
 
 static bool yes(struct json object, const char *name) {
@@ -71,16 +71,16 @@ static struct span plain_bytes(struct reading *r, struct span piece) {
 static bool add_piece(struct reading *r, struct span piece, int64_t id) {
     struct tokenizer *t = r->t;
     if (!piece.at)
-        return refuse(r->why, TOKENIZER_FILE, "its pieces are too long");
+        return complain(r->why, TOKENIZER_FILE, "its pieces are too long");
     if (id < 0 || id >= r->config->vocabulary)
-        return refuse(r->why, TOKENIZER_FILE, "token \"%.*s\" has id %lld; config.json has vocab_size %lld",
-                      (int)(piece.n < 80 ? piece.n : 80), piece.at, (long long)id, (long long)r->config->vocabulary);
+        return complain(r->why, TOKENIZER_FILE, "token \"%.*s\" has id %lld; config.json has vocab_size %lld",
+                        (int)(piece.n < 80 ? piece.n : 80), piece.at, (long long)id, (long long)r->config->vocabulary);
     int32_t there = tokenizer_find(t, piece);
     if (there == id)
         return true;
     if (there >= 0 || t->bytes[id].at)
-        return refuse(r->why, TOKENIZER_FILE, "id %lld or token \"%.*s\" is there twice", (long long)id,
-                      (int)(piece.n < 80 ? piece.n : 80), piece.at);
+        return complain(r->why, TOKENIZER_FILE, "id %lld or token \"%.*s\" is there twice", (long long)id,
+                        (int)(piece.n < 80 ? piece.n : 80), piece.at);
     t->bytes[id] = piece;
     map_put(&t->ids, piece, (void *)(intptr_t)(id + 1));
     return true;
@@ -91,18 +91,18 @@ static bool read_vocabulary(struct reading *r) {
     struct json_walk w;
     struct span name;
     if (vocabulary.kind != JSON_OBJECT)
-        return refuse(r->why, TOKENIZER_FILE, "model.vocab must be an object");
+        return complain(r->why, TOKENIZER_FILE, "model.vocab must be an object");
     for (json_walk_init(&w, vocabulary); json_walk_next(&w, &name, &v);) {
         int64_t id;
         struct json quoted = {JSON_STRING, span_from(name.at - 1, name.n + 2)};
         if (!json_i64(v, &id))
-            return refuse(r->why, TOKENIZER_FILE, "model.vocab: %.*s has no whole id", SPAN_ARG(name));
+            return complain(r->why, TOKENIZER_FILE, "model.vocab: %.*s has no whole id", SPAN_ARG(name));
         struct span piece = text_of(r, quoted);
         if (!add_piece(r, piece, id))
             return false;
         r->t->bytes[id] = plain_bytes(r, piece);
         if (!r->t->bytes[id].at)
-            return refuse(r->why, TOKENIZER_FILE, "its pieces are too long");
+            return complain(r->why, TOKENIZER_FILE, "its pieces are too long");
     }
     return true;
 }
@@ -112,14 +112,14 @@ static bool read_added_one(struct reading *r, struct json one) {
     struct span text = text_of(r, json_get(one, "content"));
     int64_t id;
     if (!text.n || !json_i64(json_get(one, "id"), &id))
-        return refuse(r->why, TOKENIZER_FILE, "added_tokens: an entry has no content or id");
+        return complain(r->why, TOKENIZER_FILE, "added_tokens: an entry has no content or id");
     if (yes(one, "single_word") || yes(one, "lstrip") || yes(one, "rstrip"))
-        return refuse(r->why, TOKENIZER_FILE, "added token \"%.*s\": single_word, lstrip and rstrip are not supported",
-                      SPAN_ARG(text));
+        return complain(r->why, TOKENIZER_FILE,
+                        "added token \"%.*s\": single_word, lstrip and rstrip are not supported", SPAN_ARG(text));
     if (!add_piece(r, text, id))
         return false;
     t->bytes[id] = text; /* as it stands, in every kind of vocabulary */
-    t->control[id] = yes(one, "special") || config_is_end(r->config, id);
+    t->control[id] = yes(one, "special") || model_config_is_end(r->config, id);
     if (!t->control[id])
         t->added[t->n_added++] = (struct added){text, (int32_t)id};
     return true;
@@ -130,7 +130,7 @@ static bool read_added(struct reading *r) {
     struct json_walk w;
     struct span name;
     if (json_count(all) > ADDED_TOKENS_MAX)
-        return refuse(r->why, TOKENIZER_FILE, "has over %d added_tokens", ADDED_TOKENS_MAX);
+        return complain(r->why, TOKENIZER_FILE, "has over %d added_tokens", ADDED_TOKENS_MAX);
     r->t->added = xcalloc(json_count(all) + 1, sizeof *r->t->added);
     for (json_walk_init(&w, all); json_walk_next(&w, &name, &one);)
         if (!read_added_one(r, one))
@@ -162,13 +162,13 @@ static bool read_merges(struct reading *r) {
     size_t n = json_count(all);
     bool ok = all.kind == JSON_ARRAY && n <= MERGES_MAX;
     if (!ok)
-        return refuse(r->why, TOKENIZER_FILE, "model.merges must be a list of at most %d", MERGES_MAX);
+        return complain(r->why, TOKENIZER_FILE, "model.merges must be a list of at most %d", MERGES_MAX);
     merges_init(&r->t->merges, n);
     str_init(&both, TEXT_BYTES_MAX);
     int32_t rank = 0;
     for (json_walk_init(&w, all); ok && json_walk_next(&w, &name, &v); rank++) {
         if (!merge_halves(r, v, &left, &right)) {
-            ok = refuse(r->why, TOKENIZER_FILE, "model.merges[%d] is not two pieces: %.*s", rank, SHOWN(v));
+            ok = complain(r->why, TOKENIZER_FILE, "model.merges[%d] is not two pieces: %.*s", rank, SHOWN(v));
             break;
         }
         str_clear(&both);
@@ -177,8 +177,8 @@ static bool read_merges(struct reading *r) {
         int32_t a = tokenizer_find(r->t, left), b = tokenizer_find(r->t, right),
                 id = tokenizer_find(r->t, str_span(&both));
         if (a < 0 || b < 0 || id < 0)
-            ok = refuse(r->why, TOKENIZER_FILE, "model.merges[%d] uses a piece that model.vocab lacks: %.*s", rank,
-                        SHOWN(v));
+            ok = complain(r->why, TOKENIZER_FILE, "model.merges[%d] uses a piece that model.vocab lacks: %.*s", rank,
+                          SHOWN(v));
         else
             merges_put(&r->t->merges, a, b, rank, id);
     }
@@ -369,9 +369,9 @@ static bool read_all(struct reading *r) {
 static bool check_pipeline(struct reading *r) {
     const struct tokenizer *t = r->t;
     if (t->byte_level && t->spaces)
-        return refuse(r->why, TOKENIZER_FILE, "mixes ByteLevel with a replacement of spaces, which is not supported");
+        return complain(r->why, TOKENIZER_FILE, "mixes ByteLevel with a replacement of spaces, which is not supported");
     if (t->style != PRETOKEN_NONE && !t->byte_level)
-        return refuse(r->why, TOKENIZER_FILE, "pre_tokenizer has a Split but no ByteLevel, which is not supported");
+        return complain(r->why, TOKENIZER_FILE, "pre_tokenizer has a Split but no ByteLevel, which is not supported");
     return true;
 }
 
@@ -383,7 +383,7 @@ struct tokenizer *tokenizer_open(const char *directory, const struct model_confi
     t->control = xcalloc((size_t)t->size, sizeof *t->control);
     arena_init(&t->text, TEXT_BYTES_MAX);
     map_init(&t->ids);
-    if (!file_open_json(&t->file, directory, TOKENIZER_FILE, &r.root, why)) {
+    if (!model_file_open_json(&t->file, directory, TOKENIZER_FILE, &r.root, why)) {
         tokenizer_close(t);
         return NULL;
     }
@@ -405,6 +405,6 @@ void tokenizer_close(struct tokenizer *t) {
     merges_fini(&t->merges);
     map_fini(&t->ids);
     arena_fini(&t->text);
-    file_close(&t->file);
+    model_file_close(&t->file);
     free(t);
 }

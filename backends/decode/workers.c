@@ -1,7 +1,7 @@
 /* One job at a time. Its round, its size and its next chunk are one 64-bit word, so a thread that wakes late can never take
  * a chunk of a job that is over. Threads spin for a moment between jobs, since the next one comes within microseconds
  * while a step runs, and then sleep, since the event loop needs the same cores. */
-#include "backends/decode/pool.h"
+#include "backends/decode/workers.h"
 
 #include "gateway/base/mem.h"
 
@@ -16,7 +16,7 @@
 #define N_SHIFT 16
 #define MASK UINT64_C(0xffff)
 
-struct pool {
+struct workers {
     int threads;
     _Atomic uint64_t ticket; /* round << 32 | chunks << 16 | next chunk */
     _Atomic int64_t done;    /* chunks finished in this round */
@@ -26,10 +26,10 @@ struct pool {
     _Atomic bool stop;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    pthread_t ids[POOL_THREADS_MAX];
+    pthread_t ids[WORKERS_THREADS_MAX];
 };
 struct worker {
-    struct pool *pool;
+    struct workers *pool;
     int thread;
 };
 
@@ -43,7 +43,7 @@ static void relax(void) {
 
 /* Takes chunks of `round` until none is left. What a job is made of is read before the ticket is moved on: if the ticket
  * could still be moved, the job was still this round's. */
-static void take_chunks(struct pool *p, uint64_t round, int thread) {
+static void take_chunks(struct workers *p, uint64_t round, int thread) {
     for (;;) {
         uint64_t at = atomic_load(&p->ticket);
         if (at >> ROUND_SHIFT != round)
@@ -60,12 +60,12 @@ static void take_chunks(struct pool *p, uint64_t round, int thread) {
     }
 }
 
-static uint64_t round_now(struct pool *p) {
+static uint64_t round_now(struct workers *p) {
     return atomic_load(&p->ticket) >> ROUND_SHIFT;
 }
 
 /* Returns when there is another round than `seen`, or it is time to stop. */
-static void await_round(struct pool *p, uint64_t seen) {
+static void await_round(struct workers *p, uint64_t seen) {
     for (int i = 0; i < SPINS; i++) {
         if (round_now(p) != seen || atomic_load(&p->stop))
             return;
@@ -91,9 +91,9 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
-struct pool *pool_new(int threads) {
-    struct pool *p = xcalloc(1, sizeof *p);
-    p->threads = threads < 1 ? 1 : threads > POOL_THREADS_MAX ? POOL_THREADS_MAX : threads;
+struct workers *workers_new(int threads) {
+    struct workers *p = xcalloc(1, sizeof *p);
+    p->threads = threads < 1 ? 1 : threads > WORKERS_THREADS_MAX ? WORKERS_THREADS_MAX : threads;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     for (int i = 1; i < p->threads; i++) {
@@ -107,13 +107,13 @@ struct pool *pool_new(int threads) {
     return p;
 }
 
-static void wake_all(struct pool *p) {
+static void wake_all(struct workers *p) {
     pthread_mutex_lock(&p->lock);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
 }
 
-void pool_free(struct pool *p) {
+void workers_free(struct workers *p) {
     if (!p)
         return;
     atomic_store(&p->stop, true);
@@ -125,12 +125,12 @@ void pool_free(struct pool *p) {
     free(p);
 }
 
-int pool_threads(const struct pool *p) {
+int workers_threads(const struct workers *p) {
     return p->threads;
 }
 
-void pool_run(struct pool *p, void (*work)(void *, int64_t, int), void *arg, int64_t n) {
-    assert(n <= POOL_CHUNKS_MAX);
+void workers_run(struct workers *p, void (*work)(void *, int64_t, int), void *arg, int64_t n) {
+    assert(n <= WORKERS_CHUNKS_MAX);
     if (p->threads == 1 || n <= 1) {
         for (int64_t i = 0; i < n; i++)
             work(arg, i, 0);

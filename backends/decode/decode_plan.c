@@ -1,6 +1,6 @@
 /* Turns the operator's options and a model's shape into limits, and tells them as text. Options that are not set (0 or less)
  * have a default; options that ask for more than the model has are cut to it, a cache that cannot exist is refused. */
-#include "backends/decode/plan.h"
+#include "backends/decode/decode_plan.h"
 
 #include <unistd.h>
 
@@ -15,14 +15,14 @@ static int64_t clamp(int64_t v, int64_t otherwise, int64_t max) {
     return v <= 0 ? (otherwise < max ? otherwise : max) : v < max ? v : max;
 }
 
-bool plan_make(const struct decode_options *o, const struct model_config *c, struct decode_plan_numbers *out,
-               struct str *why) {
+bool decode_plan_make(const struct decode_options *o, const struct model_config *c, struct decode_plan_numbers *out,
+                      struct str *why) {
     int64_t context = clamp(o->max_context, c->max_positions, c->max_positions);
     int64_t sequences = clamp(o->max_sequences, SEQUENCES_DEFAULT, SEQUENCES_MAX);
     int64_t blocks = (context + KV_BLOCK_TOK - 1) / KV_BLOCK_TOK, token = 0;
     if (__builtin_mul_overflow(c->layers * 2 * (int64_t)sizeof(float), c->kv_heads * c->head_dim, &token) ||
         token > KV_BYTES_LIMIT / KV_BLOCK_TOK / blocks)
-        return refuse(why, "kv cache", "max_context %lld of this model cannot be held", (long long)context);
+        return complain(why, "kv cache", "max_context %lld of this model cannot be held", (long long)context);
     int64_t fit = KV_POOL_BYTES_MAX / (token * KV_BLOCK_TOK), most = blocks * sequences;
     int64_t n_blocks = most < fit ? most : fit > blocks ? fit : blocks;
     int64_t batch = clamp(o->batch_tokens, BATCH_TOK_DEFAULT, BATCH_TOK_MAX);
@@ -62,7 +62,7 @@ bool decode_plan(const struct decode_options *o, struct str *plan, struct str *w
     struct decode_plan_numbers numbers;
     const struct compute_ops *ops = compute_pick(o->device, why);
     struct model *m = ops ? model_open(o->directory, "auto", why) : NULL;
-    bool ok = m && plan_make(o, &m->config, &numbers, why);
+    bool ok = m && decode_plan_make(o, &m->config, &numbers, why);
     if (ok)
         plan_text(o, m, ops, &numbers, plan);
     model_close(m);

@@ -1,7 +1,7 @@
 /* Reads the shape of a Llama from config.json by one table of fields. Every field of the file has a row: a number with its
  * bounds, a value that must be exactly this one, or a field known not to matter here. A field without a row is refused,
  * since an unknown field (a scaling, a window, a bias) silently ignored is a model that answers nonsense. */
-#include "backends/decode/config.h"
+#include "backends/decode/model_config.h"
 
 #include <stddef.h>
 
@@ -87,15 +87,15 @@ static bool must_is(struct json v, const char *allowed) {
     return false;
 }
 
-bool config_is_end(const struct model_config *c, int64_t id) {
+bool model_config_is_end(const struct model_config *c, int64_t id) {
     for (size_t i = 0; i < c->n_ends; i++)
         if (c->ends[i] == id)
             return true;
     return false;
 }
 
-void config_add_end(struct model_config *c, int64_t id) {
-    if (id >= 0 && c->n_ends < MODEL_ENDS_MAX && !config_is_end(c, id))
+void model_config_add_end(struct model_config *c, int64_t id) {
+    if (id >= 0 && c->n_ends < MODEL_ENDS_MAX && !model_config_is_end(c, id))
         c->ends[c->n_ends++] = id;
 }
 
@@ -104,17 +104,17 @@ static bool read_ends(const char *file, struct json v, struct model_config *c, s
     if (v.kind == JSON_NULL)
         return true;
     if (v.kind == JSON_NUMBER && json_i64(v, &id)) {
-        config_add_end(c, id);
+        model_config_add_end(c, id);
         return true;
     }
     if (v.kind != JSON_ARRAY)
-        return refuse(why, file, "eos_token_id must be a token id or a list of them");
+        return complain(why, file, "eos_token_id must be a token id or a list of them");
     struct json_walk w;
     struct span name;
     struct json one;
-    for (json_walk_init(&w, v); json_walk_next(&w, &name, &one); config_add_end(c, id))
+    for (json_walk_init(&w, v); json_walk_next(&w, &name, &one); model_config_add_end(c, id))
         if (!json_i64(one, &id))
-            return refuse(why, file, "eos_token_id must be a token id or a list of them");
+            return complain(why, file, "eos_token_id must be a token id or a list of them");
     return true;
 }
 
@@ -126,15 +126,15 @@ static bool read_rope(struct span field, struct json v, struct model_config *c, 
     struct span name;
     struct json one;
     if (v.kind != JSON_OBJECT)
-        return refuse(why, CONFIG_FILE, "%.*s must be null or an object", SPAN_ARG(field));
+        return complain(why, CONFIG_FILE, "%.*s must be null or an object", SPAN_ARG(field));
     for (json_walk_init(&w, v); json_walk_next(&w, &name, &one);) {
         bool type = json_name_is(name, "rope_type") || json_name_is(name, "type");
         if (type && json_is(one, "default"))
             continue;
         if (json_name_is(name, "rope_theta") && json_f64(one, &c->rope_theta) && c->rope_theta > 0)
             continue;
-        return refuse(why, CONFIG_FILE, "%.*s.%.*s = %.*s is not supported; only rope_type \"default\" is",
-                      SPAN_ARG(field), SPAN_ARG(name), (int)(one.raw.n < 60 ? one.raw.n : 60), one.raw.at);
+        return complain(why, CONFIG_FILE, "%.*s.%.*s = %.*s is not supported; only rope_type \"default\" is",
+                        SPAN_ARG(field), SPAN_ARG(name), (int)(one.raw.n < 60 ? one.raw.n : 60), one.raw.at);
     }
     return true;
 }
@@ -150,23 +150,23 @@ static bool read_field(const struct field *f, struct span name, struct json v, s
             return true;
         if (json_i64(v, count) && *count >= 1 && *count <= f->max)
             return true;
-        return refuse(why, CONFIG_FILE, "%s must be a whole number from 1 to %lld", f->name, (long long)f->max);
+        return complain(why, CONFIG_FILE, "%s must be a whole number from 1 to %lld", f->name, (long long)f->max);
     case REAL:
         if (json_f64(v, real) && *real > 0 && *real < 1e12)
             return true;
-        return refuse(why, CONFIG_FILE, "%s must be a positive number", f->name);
+        return complain(why, CONFIG_FILE, "%s must be a positive number", f->name);
     case BOOL:
         *(bool *)(void *)(base + f->at) = v.kind == JSON_TRUE;
         return v.kind == JSON_TRUE || v.kind == JSON_FALSE ||
-               refuse(why, CONFIG_FILE, "%s must be true or false", f->name);
+               complain(why, CONFIG_FILE, "%s must be true or false", f->name);
     case ENDS:
         return read_ends(CONFIG_FILE, v, c, why);
     case ROPE:
         return read_rope(name, v, c, why);
     case MUST:
-        return must_is(v, f->must) || refuse(why, CONFIG_FILE, "%s = %.*s is not supported%s%s", f->name,
-                                             (int)(v.raw.n < 60 ? v.raw.n : 60), v.raw.at,
-                                             *f->must ? "; it must be " : "", f->must);
+        return must_is(v, f->must) ||
+               complain(why, CONFIG_FILE, "%s = %.*s is not supported%s%s", f->name, (int)(v.raw.n < 60 ? v.raw.n : 60),
+                        v.raw.at, *f->must ? "; it must be " : "", f->must);
     case SKIP:
         return true;
     }
@@ -190,15 +190,15 @@ static bool config_check(struct model_config *c, struct str *why) {
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].bad)
-            return refuse(why, CONFIG_FILE, "%s", rows[i].name);
+            return complain(why, CONFIG_FILE, "%s", rows[i].name);
     if (!c->kv_heads)
         c->kv_heads = c->heads;
     if (!c->head_dim)
         c->head_dim = c->hidden / c->heads;
     if (c->head_dim % 2)
-        return refuse(why, CONFIG_FILE, "head_dim must be even, not %lld", (long long)c->head_dim);
+        return complain(why, CONFIG_FILE, "head_dim must be even, not %lld", (long long)c->head_dim);
     if (c->heads * c->head_dim > MODEL_DIM_MAX)
-        return refuse(why, CONFIG_FILE, "num_attention_heads times head_dim is over %d", MODEL_DIM_MAX);
+        return complain(why, CONFIG_FILE, "num_attention_heads times head_dim is over %d", MODEL_DIM_MAX);
     return true;
 }
 
@@ -207,11 +207,11 @@ static bool read_fields(struct json root, struct model_config *c, struct str *wh
     struct span name;
     struct json v;
     if (!json_is(json_get(root, "model_type"), "llama"))
-        return refuse(why, CONFIG_FILE, "model_type must be \"llama\"; other families are not supported");
+        return complain(why, CONFIG_FILE, "model_type must be \"llama\"; other families are not supported");
     for (json_walk_init(&w, root); json_walk_next(&w, &name, &v);) {
         const struct field *f = field_find(name);
         if (!f)
-            return refuse(why, CONFIG_FILE, "field %.*s is not known, so it cannot be honoured", SPAN_ARG(name));
+            return complain(why, CONFIG_FILE, "field %.*s is not known, so it cannot be honoured", SPAN_ARG(name));
         if (!read_field(f, name, v, c, why))
             return false;
     }
@@ -222,23 +222,23 @@ static bool read_fields(struct json root, struct model_config *c, struct str *wh
 static bool read_generation(const char *directory, struct model_config *c, struct str *why) {
     struct file f;
     struct json root;
-    if (!file_exists(directory, GENERATION_FILE))
+    if (!model_file_exists(directory, GENERATION_FILE))
         return true;
-    if (!file_open_json(&f, directory, GENERATION_FILE, &root, why))
+    if (!model_file_open_json(&f, directory, GENERATION_FILE, &root, why))
         return false;
     struct json ends = json_get(root, "eos_token_id");
     bool ok = ends.kind == JSON_NONE || read_ends(GENERATION_FILE, ends, c, why);
-    file_close(&f);
+    model_file_close(&f);
     return ok;
 }
 
-bool config_read(const char *directory, struct model_config *out, struct str *why) {
+bool model_config_read(const char *directory, struct model_config *out, struct str *why) {
     struct file f;
     struct json root;
     *out = (struct model_config){.norm_eps = 1e-6, .rope_theta = 10000.0};
-    if (!file_open_json(&f, directory, CONFIG_FILE, &root, why))
+    if (!model_file_open_json(&f, directory, CONFIG_FILE, &root, why))
         return false;
     bool ok = read_fields(root, out, why);
-    file_close(&f);
+    model_file_close(&f);
     return ok && read_generation(directory, out, why);
 }

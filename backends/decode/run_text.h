@@ -1,7 +1,7 @@
 /* What a client may see of a sequence: bytes of tokens go in, whole characters come out, and nothing that may turn out to be
  * the beginning of a stop string. The same text comes out however the bytes are cut. */
-#ifndef TOLLGATE_DECODE_TEXT_H
-#define TOLLGATE_DECODE_TEXT_H
+#ifndef TOLLGATE_DECODE_RUN_TEXT_H
+#define TOLLGATE_DECODE_RUN_TEXT_H
 
 #include "backends/decode/decode.h"
 
@@ -10,7 +10,7 @@ struct stop {
     size_t n, matched;
     size_t *fallback; /* owned; [n] length of the longest border of the first i + 1 bytes */
 };
-struct text {
+struct run_text {
     char bytes[4]; /* the beginning of a character */
     size_t n_bytes;
     struct str held; /* may be the beginning of a stop string */
@@ -20,9 +20,11 @@ struct text {
     bool strip_space; /* one space at the very beginning is not part of the text */
 };
 
-void text_init(struct text *t, const struct span *stops, size_t n_stops, bool strip_space); /* empty stops are none */
-void text_fini(struct text *t);
-void text_put(struct text *t, struct span bytes, struct str *out);
-void text_end(struct text *t, struct str *out); /* what was held is shown after all; half a character never is */
+void run_text_init(struct run_text *t, const struct span *stops, size_t n_stops,
+                   bool strip_space); /* empty stops are none */
+void run_text_fini(struct run_text *t);
+void run_text_put(struct run_text *t, struct span bytes, struct str *out);
+void run_text_end(struct run_text *t,
+                  struct str *out); /* what was held is shown after all; half a character never is */
 
 #endif

@@ -1,6 +1,6 @@
 /* Two stages: bytes to characters (what is no UTF-8 becomes U+FFFD), then characters past one matcher per stop string, which
  * remembers how much of its string the end of the text is. The longest such beginning is held back. */
-#include "backends/decode/text.h"
+#include "backends/decode/run_text.h"
 
 #include "backends/decode/unicode.h"
 #include "gateway/base/mem.h"
@@ -17,9 +17,9 @@ static void stop_init(struct stop *s, struct span text) {
     }
 }
 
-void text_init(struct text *t, const struct span *stops, size_t n_stops, bool strip_space) {
+void run_text_init(struct run_text *t, const struct span *stops, size_t n_stops, bool strip_space) {
     size_t longest = 0;
-    *t = (struct text){.strip_space = strip_space};
+    *t = (struct run_text){.strip_space = strip_space};
     for (size_t i = 0; i < n_stops && i < DECODE_STOPS_MAX; i++) {
         if (stops[i].n == 0)
             continue;
@@ -29,7 +29,7 @@ void text_init(struct text *t, const struct span *stops, size_t n_stops, bool st
     str_init(&t->held, longest + UTF8_BYTES_MAX + 1);
 }
 
-void text_fini(struct text *t) {
+void run_text_fini(struct run_text *t) {
     for (size_t i = 0; i < t->n_stops; i++) {
         free(t->stops[i].text);
         free(t->stops[i].fallback);
@@ -46,12 +46,12 @@ static bool stop_advance(struct stop *s, char c) {
     return s->matched == s->n;
 }
 
-static void release(struct text *t, size_t n, struct str *out) {
+static void release(struct run_text *t, size_t n, struct str *out) {
     str_put(out, span_from(t->held.at, n));
     str_cut(&t->held, n);
 }
 
-static void put_byte(struct text *t, char c, struct str *out) {
+static void put_byte(struct run_text *t, char c, struct str *out) {
     size_t longest = 0, found = 0;
     str_putc(&t->held, c);
     for (size_t i = 0; i < t->n_stops; i++) {
@@ -67,14 +67,14 @@ static void put_byte(struct text *t, char c, struct str *out) {
         str_clear(&t->held);
 }
 
-static void put_character(struct text *t, struct span character, struct str *out) {
+static void put_character(struct run_text *t, struct span character, struct str *out) {
     bool space = t->strip_space && character.at[0] == ' ';
     t->strip_space = false;
     for (size_t i = 0; i < character.n && !space && !t->stopped; i++)
         put_byte(t, character.at[i], out);
 }
 
-void text_put(struct text *t, struct span bytes, struct str *out) {
+void run_text_put(struct run_text *t, struct span bytes, struct str *out) {
     for (size_t i = 0; i < bytes.n && !t->stopped; i++) {
         t->bytes[t->n_bytes++] = bytes.at[i];
         for (int n; t->n_bytes && (n = utf8_look(t->bytes, t->n_bytes)) != 0;) {
@@ -85,7 +85,7 @@ void text_put(struct text *t, struct span bytes, struct str *out) {
     }
 }
 
-void text_end(struct text *t, struct str *out) {
+void run_text_end(struct run_text *t, struct str *out) {
     if (!t->stopped && t->held.n)
         release(t, t->held.n, out);
     t->n_bytes = 0;
