@@ -25,10 +25,10 @@
 struct listener {
     struct front *front;
     struct event ev;
-    int fd;             /* -1: closed */
-    char address[128];  /* as bound */
-    char *path;         /* owned; of a unix socket, or NULL */
-    SSL_CTX *tls;       /* owned; NULL: plain */
+    int fd;            /* -1: closed */
+    char address[128]; /* as bound */
+    char *path;        /* owned; of a unix socket, or NULL */
+    SSL_CTX *tls;      /* owned; NULL: plain */
     bool loopback;
 };
 

@@ -5,9 +5,9 @@
  * other lines to the end of the head. After HTTP1_BAD nothing more is read. */
 #include "gateway/http1_head.h"
 
-#define CHUNK_LINE_MAX 256        /* bytes of a chunk's size and extensions: against one-byte chunks in kilobytes of line */
-#define CHUNK_DIGITS_MAX 15       /* hexadecimal digits: fits int64 */
-#define TRAILER_MAX (8 * 1024)    /* bytes of all trailer lines, which are read and dropped */
+#define CHUNK_LINE_MAX 256  /* bytes of a chunk's size and extensions: against one-byte chunks in kilobytes of line */
+#define CHUNK_DIGITS_MAX 15 /* hexadecimal digits: fits int64 */
+#define TRAILER_MAX (8 * 1024) /* bytes of all trailer lines, which are read and dropped */
 
 enum state {
     HEAD,

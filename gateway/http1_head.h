@@ -8,8 +8,8 @@
 /* A start line that has no end after this many bytes can only have too long a target. */
 #define HTTP1_START_MAX (HTTP_TARGET_MAX + HTTP1_METHOD_MAX + 16)
 
-bool http1_token_char(unsigned char c); /* RFC 9110 tchar */
-bool http1_value_char(unsigned char c); /* HTAB, SP, VCHAR, obs-text */
+bool http1_token_char(unsigned char c);                           /* RFC 9110 tchar */
+bool http1_value_char(unsigned char c);                           /* HTAB, SP, VCHAR, obs-text */
 bool http1_fail(struct http1 *h, enum err err, const char *what); /* always false */
 /* Both take a line without its CRLF. False: h->err and h->what say why. */
 must_check bool http1_start_line(struct http1 *h, struct span line);
