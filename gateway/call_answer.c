@@ -129,9 +129,7 @@ static bool has_room(const struct http_call *c) {
 static bool read_body(struct http_call *c) {
     struct conn *k = &c->up->conn;
     size_t used, n = evbuffer_get_contiguous_space(k->in);
-    bool eof = k->end == CONN_EOF && n == 0;
-    if (!n && (!eof || c->http.left >= 0))
-        return false;
+    bool eof = k->end == CONN_EOF && n == 0 && c->http.left < 0; /* only then is an end by closing whole */
     struct span got, bytes = {n ? (const char *)evbuffer_pullup(k->in, (ev_ssize_t)n) : "", n};
     enum http1_result r = http1_read(&c->http, bytes, eof, &used, &got);
     if (r == HTTP1_BODY) {
@@ -142,7 +140,7 @@ static bool read_body(struct http_call *c) {
     if (r == HTTP1_BAD)
         call_fail(c, HTTP_FAIL_FRAMING, "the answer's body is malformed: %s", c->http.what);
     c->answer_read = r == HTTP1_END;
-    return r == HTTP1_BODY || r == HTTP1_MORE;
+    return n && (r == HTTP1_BODY || r == HTTP1_MORE);
 }
 
 /* "deflate" should be a zlib stream; some send it bare, which shows in its first two bytes. */

@@ -130,15 +130,14 @@ static size_t window(const struct exchange *x) {
     return x->body ? evbuffer_get_length(x->body) : 0;
 }
 
-/* Decodes what has been read, while there is room for it. */
+/* Decodes what has been read, while there is room for it. The codec is asked also when there are no bytes: a body may
+ * have ended with the last ones. */
 void exchange_take_body(struct exchange *x, bool drop) {
     struct evbuffer *in = x->client->conn.in;
     while (!x->body_ended && !x->failed && (drop || window(x) < HTTP_WINDOW)) {
         size_t used, n = evbuffer_get_contiguous_space(in);
         bool eof = x->client->conn.end != CONN_OPEN && n == 0;
         struct span got, bytes = {n ? (const char *)evbuffer_pullup(in, (ev_ssize_t)n) : "", n};
-        if (!n && !eof)
-            return;
         enum http1_result r = http1_read(&x->http, bytes, eof, &used, &got);
         if (r == HTTP1_BODY)
             keep_body(x, got, drop);
@@ -147,6 +146,8 @@ void exchange_take_body(struct exchange *x, bool drop) {
         if (r == HTTP1_BAD)
             x->failed = ERR_BAD_REQUEST;
         x->changed |= x->body_ended || x->failed;
+        if (!n)
+            return;
     }
 }
 
