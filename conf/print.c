@@ -142,8 +142,8 @@ static void compare_named(const char *path, const struct section *s, const struc
         return;
     for (size_t i = 0; i < b->n; i++) {
         const struct node *was = node_get(a, b->keys[i]->text.at);
-        snprintf(below, sizeof below, "%s.%s", path, b->keys[i]->text.at);
-        if (was)
+        int n = snprintf(below, sizeof below, "%s.%s", path, b->keys[i]->text.at);
+        if (was && n > 0)
             compare(below, s, was, b->items[i], out);
     }
 }
@@ -167,8 +167,9 @@ static void compare(const char *path, const struct section *s, const struct node
                     struct str *out) {
     char below[PATH_MAX_BYTES];
     for (size_t i = 0; i < s->n; i++) {
-        snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", s->rows[i].name);
-        compare_row(below, &s->rows[i], node_get(a, s->rows[i].name), node_get(b, s->rows[i].name), out);
+        int n = snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", s->rows[i].name);
+        if (n > 0) /* a path too long for the sentence is cut, which harms nobody */
+            compare_row(below, &s->rows[i], node_get(a, s->rows[i].name), node_get(b, s->rows[i].name), out);
     }
 }
 

@@ -165,7 +165,7 @@ static void read_entry(struct reader *r, const struct section *s, const struct n
         return;
     }
     if (item->kind == NODE_NULL) {
-        problem_at(r->report, item->source ? item : key, "'%s' has no value; leave it out for its default", d->name);
+        problem_at(r->report, key, "'%s' has no value; leave it out for its default", d->name);
         return;
     }
     size_t cut = push_name(r, d->name);

@@ -118,7 +118,7 @@ const struct node *node_merge(struct arena *a, const struct node *under, const s
 
 static bool plain(struct span text) {
     for (size_t i = 0; i < text.n; i++)
-        if (strchr("\"'\\#:{}[],\n", text.at[i]))
+        if (strchr("\"'\\#{}[],\n", text.at[i]) || (text.at[i] == ':' && (i + 1 == text.n || text.at[i + 1] == ' ')))
             return false;
     return text.n > 0;
 }
