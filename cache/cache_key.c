@@ -121,7 +121,7 @@ static void add_name(struct sha256 *key, struct span name) {
 }
 
 static void add_headers(const struct cache_ask *ask, struct sha256 *key) {
-    struct header sorted[KEY_HEADERS_MAX];
+    struct header sorted[KEY_HEADERS_MAX] = {{SPAN_NONE, SPAN_NONE}};
     for (size_t i = 0; i < ask->n_headers; i++)
         sorted[i] = header_of(ask->headers[i]);
     qsort(sorted, ask->n_headers, sizeof *sorted, by_name);

@@ -222,7 +222,7 @@ static bool is_there_already(const struct planner *p, const struct lane *lane, c
 }
 
 static void gather_lane(struct planner *p, const struct lane *lane, struct rung_lanes *out) {
-    struct verdict v;
+    struct verdict v = {.barrier = BARRIER_NONE};
     struct part_names names = {span_of(lane->backend->name), span_of(lane->target),
                                span_of(lane->key ? lane->key->name : NULL)};
     struct lane *slot = &out->lanes[out->n];
@@ -275,7 +275,7 @@ static bool name_candidate(struct planner *p, const struct conf_target *t, struc
 static void gather_target(struct planner *p, const struct conf_rung *rung, size_t i, struct rung_lanes *out) {
     const struct conf_target *t = &rung->targets[i];
     struct candidate c = {.facts = {.context_tok = -1}};
-    struct verdict v;
+    struct verdict v = {.barrier = BARRIER_NONE};
     if (!name_candidate(p, t, &c))
         return;
     if (any(boundaries, ARRAY_LEN(boundaries), p, &c, &v)) {
