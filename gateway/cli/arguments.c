@@ -78,6 +78,15 @@ enum arguments_got arguments_read(int argc, char **argv, const struct argument *
     return ARGUMENTS_GOOD;
 }
 
+bool arguments_only(int argc, char **argv, const struct argument *table, size_t n, const char *usage, int *status) {
+    size_t n_words;
+    enum arguments_got got = arguments_read(argc, argv, table, n, NULL, 0, &n_words);
+    if (got == ARGUMENTS_HELP)
+        fputs(usage, stdout);
+    *status = got == ARGUMENTS_BAD ? ARGUMENTS_WRONG : 0;
+    return got == ARGUMENTS_GOOD;
+}
+
 char *argument_audit_directory(const char *conf_file) {
     struct conf_report report;
     struct str text;

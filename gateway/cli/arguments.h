@@ -15,6 +15,10 @@ enum arguments_got { ARGUMENTS_GOOD, ARGUMENTS_HELP, ARGUMENTS_BAD };
  * standard error with a guess. */
 enum arguments_got arguments_read(int argc, char **argv, const struct argument *table, size_t n, const char **words,
                                   size_t max, size_t *n_words);
+/* For verbs that take options alone. False: the verb ends now with *status: 0 after -h, which prints `usage`;
+ * ARGUMENTS_WRONG after wrong words. */
+#define ARGUMENTS_WRONG 2
+bool arguments_only(int argc, char **argv, const struct argument *table, size_t n, const char *usage, int *status);
 /* Whether `word` is one of the n; if not, says so on standard error, with a guess. `of`: what the words are. */
 bool argument_is_one_of(const char *word, const char *const *words, size_t n, const char *of);
 /* The audit directory: of the conf file when one is given, else var/audit. NULL when the conf is wrong (said). To be
