@@ -5,7 +5,6 @@
 static bool see_stream_options(struct check *k, struct json v) {
     static const struct rule rules[] = {{"include_usage", OF_BOOL, 0, 0, 0, NULL},
                                         {"include_obfuscation", OF_BOOL, 0, 0, 0, NULL}};
-    k->call->stream_options = v;
     k->call->include_usage = json_get(v, "include_usage").kind == JSON_TRUE;
     return check_object(k, v, rules, ARRAY_LEN(rules), false);
 }
@@ -288,6 +287,7 @@ static bool completions_call(struct check *k) {
 
 bool openai_call(struct check *k) {
     struct llm_call *c = k->call;
+    c->stream_options = json_get(c->body, "stream_options"); /* null too: it is a place to splice */
     if (c->endpoint == ENDPOINT_CHAT)
         return check_object(k, c->body, CHAT, ARRAY_LEN(CHAT), true);
     if (c->endpoint == ENDPOINT_COMPLETIONS)
