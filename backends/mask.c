@@ -11,8 +11,8 @@
 #define HEX_KEY_CHARS 32  /* Azure keys are bare hex */
 
 static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '+' || c == '/' ||
-           c == '*' || c == '~' || c == '%';
+    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '+' || c == '/' || c == '*' ||
+           c == '~' || c == '%';
 }
 
 static bool starts_nocase(struct span s, const char *prefix) {
@@ -21,8 +21,8 @@ static bool starts_nocase(struct span s, const char *prefix) {
 }
 
 static bool known_key(struct span word) {
-    static const char *const starts[] = {"sk-", "sk_",  "AIza", "gsk_", "xai-", "pplx-", "hf_",
-                                         "AKIA", "ASIA", "ya29.", "eyJ", "ghp_", "nvapi-", "r8_"};
+    static const char *const starts[] = {"sk-",  "sk_",  "AIza",  "gsk_", "xai-", "pplx-",  "hf_",
+                                         "AKIA", "ASIA", "ya29.", "eyJ",  "ghp_", "nvapi-", "r8_"};
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
         if (word.n > strlen(starts[i]) + 3 && strncmp(word.at, starts[i], strlen(starts[i])) == 0)
             return true;
@@ -58,8 +58,9 @@ static bool looks_random(struct span word) {
 
 /* After one of these the next word is a secret, whatever it looks like. */
 static bool announces(struct span before) {
-    static const char *const ends[] = {"bearer ",  "basic ",          "key=",   "key:",   "key: ",  "token=", "token: ",
-                                       "secret=",  "authorization: ", "apikey ", "password=", "signature="};
+    static const char *const ends[] = {
+        "bearer ", "basic ",          "key=",    "key:",      "key: ",     "token=", "token: ",
+        "secret=", "authorization: ", "apikey ", "password=", "signature="};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         size_t n = strlen(ends[i]);
         if (before.n >= n && strncasecmp(before.at + before.n - n, ends[i], n) == 0)

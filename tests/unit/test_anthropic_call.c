@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#define CALL(members) "{\"model\":\"m\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" members "}"
+#define CALL(members)                                                                                                  \
+    "{\"model\":\"m\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" members "}"
 #define BLOCK(members)                                                                                                 \
     "{\"model\":\"m\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":[{" members "}]}]}"
 
@@ -49,13 +50,14 @@ Test(anthropic_call, wrong_types_and_stored_objects_name_their_field) {
 
 Test(anthropic_call, sizes_and_traits) {
     struct call_case c;
-    call_case_open(&c, ENDPOINT_MESSAGES,
-                   "{\"model\":\"m\",\"max_tokens\":64,\"temperature\":0,\"system\":[{\"type\":\"text\",\"text\":\"sys\","
-                   "\"cache_control\":{\"type\":\"ephemeral\"}}],\"messages\":[{\"role\":\"user\",\"content\":["
-                   "{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"},"
-                   "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"AAAA\"}}]},"
-                   "{\"type\":\"document\",\"source\":{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"doc!\"}},"
-                   "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"https://x.org/i\"}}]}]}");
+    call_case_open(
+        &c, ENDPOINT_MESSAGES,
+        "{\"model\":\"m\",\"max_tokens\":64,\"temperature\":0,\"system\":[{\"type\":\"text\",\"text\":\"sys\","
+        "\"cache_control\":{\"type\":\"ephemeral\"}}],\"messages\":[{\"role\":\"user\",\"content\":["
+        "{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"},"
+        "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"AAAA\"}}]},"
+        "{\"type\":\"document\",\"source\":{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"doc!\"}},"
+        "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"https://x.org/i\"}}]}]}");
     cr_assert(c.good, "%s", c.fault.text);
     cr_expect_eq(c.call.size.images, 2);
     cr_expect_eq(c.call.size.documents, 1);
@@ -89,7 +91,8 @@ Test(anthropic_call, server_tools_are_told_from_the_callers_own) {
 
 Test(anthropic_call, token_counts_need_no_max_tokens) {
     struct call_case c;
-    call_case_open(&c, ENDPOINT_COUNT_TOKENS, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    call_case_open(&c, ENDPOINT_COUNT_TOKENS,
+                   "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
     cr_assert(c.good);
     cr_expect(c.call.traits.always && c.call.size.choices == 0);
     call_case_close(&c);

@@ -25,9 +25,12 @@ Test(call, bodies_are_exact_outside_the_splices) {
          "{ \"model\" : \"up/\\\"m\" ,\"messages\":[],\"x\":1e400,\"y\":9223372036854775808,\"x\":2 }"},
         {ENDPOINT_CHAT, "{\"messages\":[],\"stream\":true,\"model\":\"a\"}",
          "{\"messages\":[],\"stream\":true,\"model\":\"up/\\\"m\",\"stream_options\":{\"include_usage\":true}}"},
-        {ENDPOINT_CHAT, "{\"stream_options\":{\"include_usage\":false,\"k\":1},\"messages\":[],\"stream\":true,\"model\":\"a\"}",
-         "{\"stream_options\":{\"include_usage\":true,\"k\":1},\"messages\":[],\"stream\":true,\"model\":\"up/\\\"m\"}"},
-        {ENDPOINT_CHAT, "{\"model\":\"a\",\"stream_options\":{\"include_obfuscation\":false},\"messages\":[],\"stream\":true}",
+        {ENDPOINT_CHAT,
+         "{\"stream_options\":{\"include_usage\":false,\"k\":1},\"messages\":[],\"stream\":true,\"model\":\"a\"}",
+         "{\"stream_options\":{\"include_usage\":true,\"k\":1},\"messages\":[],\"stream\":true,\"model\":\"up/"
+         "\\\"m\"}"},
+        {ENDPOINT_CHAT,
+         "{\"model\":\"a\",\"stream_options\":{\"include_obfuscation\":false},\"messages\":[],\"stream\":true}",
          "{\"model\":\"up/\\\"m\",\"stream_options\":{\"include_usage\":true,\"include_obfuscation\":false},"
          "\"messages\":[],\"stream\":true}"},
         {ENDPOINT_CHAT, "{\"model\":\"a\",\"stream_options\":{ },\"messages\":[],\"stream\":true}",
@@ -65,9 +68,10 @@ Test(call, stream_options_null_are_replaced_not_doubled) {
 }
 
 Test(call, cache_control_and_order_survive_whatever_is_asked) { /* T-12 */
-    const char *text = "{\"model\":\"a\",\"max_tokens\":5,\"system\":[{\"type\":\"text\",\"text\":\"s\","
-                       "\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}],\"tools\":[{\"name\":\"t\","
-                       "\"input_schema\":{\"z\":1,\"a\":2},\"cache_control\":{\"type\":\"ephemeral\"}}],\"messages\":[]}";
+    const char *text =
+        "{\"model\":\"a\",\"max_tokens\":5,\"system\":[{\"type\":\"text\",\"text\":\"s\","
+        "\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}],\"tools\":[{\"name\":\"t\","
+        "\"input_schema\":{\"z\":1,\"a\":2},\"cache_control\":{\"type\":\"ephemeral\"}}],\"messages\":[]}";
     struct str one, two;
     str_init(&one, 1 << 16);
     str_init(&two, 1 << 16);

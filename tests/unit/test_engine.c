@@ -9,12 +9,13 @@
 Test(engine, chat_becomes_an_ask) {
     struct call_case c;
     struct decode_ask ask;
-    call_case_open(&c, ENDPOINT_CHAT,
-                   "{\"model\":\"m\",\"temperature\":0,\"top_p\":0.5,\"seed\":-3,\"stop\":[\"a\\n\",\"b\"],\"max_tokens\":9,"
-                   "\"n\":1,\"tools\":[],\"logprobs\":false,\"response_format\":{\"type\":\"text\"},\"user\":\"u\","
-                   "\"frequency_penalty\":0.0,\"messages\":[{\"role\":\"developer\",\"content\":\"be\"},"
-                   "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
-                   "{\"role\":\"assistant\",\"content\":null}]}");
+    call_case_open(
+        &c, ENDPOINT_CHAT,
+        "{\"model\":\"m\",\"temperature\":0,\"top_p\":0.5,\"seed\":-3,\"stop\":[\"a\\n\",\"b\"],\"max_tokens\":9,"
+        "\"n\":1,\"tools\":[],\"logprobs\":false,\"response_format\":{\"type\":\"text\"},\"user\":\"u\","
+        "\"frequency_penalty\":0.0,\"messages\":[{\"role\":\"developer\",\"content\":\"be\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":null}]}");
     cr_assert(c.good, "%s", c.fault.text);
     cr_assert(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", c.fault.text);
     cr_expect(ask.temperature == 0 && ask.top_p == 0.5 && ask.seeded && (int64_t)ask.seed == -3);
@@ -41,7 +42,8 @@ Test(engine, what_it_cannot_do_is_refused_by_name) {
         {CHAT(",\"top_k\":5"), "top_k"},
         {"{\"model\":\"m\",\"messages\":[]}", "messages"},
         {"{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}", "messages[0].role"},
-        {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{"
+         "\"url\":"
          "\"data:,\"}}]}]}",
          "messages[0].content[0]"},
         {"{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"t\"}]}]}",

@@ -15,19 +15,23 @@ Test(error, every_provider_shape_gives_its_message) {
         int status;
         const char *body, *message, *code, *type;
     } rows[] = {
-        {404, "{\"error\":{\"message\":\"no m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"model_not_found\"}}",
+        {404,
+         "{\"error\":{\"message\":\"no "
+         "m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"model_not_found\"}}",
          "no m", "model_not_found", "invalid_request_error"},
         {401, "{\"error\":{\"code\":\"401\",\"message\":\"Access denied\"}}", "Access denied", "401", ""},
-        {400, "{\"error\":{\"message\":\"bad\",\"type\":\"BadRequestError\",\"code\":400}}", "bad", "400", "BadRequestError"},
-        {529, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}", "Overloaded", "",
-         "overloaded_error"},
+        {400, "{\"error\":{\"message\":\"bad\",\"type\":\"BadRequestError\",\"code\":400}}", "bad", "400",
+         "BadRequestError"},
+        {529, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}", "Overloaded",
+         "", "overloaded_error"},
         {429, "[{\"error\":{\"code\":429,\"message\":\"Quota\",\"status\":\"RESOURCE_EXHAUSTED\"}}]", "Quota", "429",
          "RESOURCE_EXHAUSTED"},
         {400, "{\"message\":\"too hot\"}", "too hot", "", ""},
         {403, "{\"Message\":\"denied\"}", "denied", "", ""},
-        {400, "{\"object\":\"error\",\"message\":{\"detail\":\"x\"},\"type\":\"t\",\"code\":1234}", "{\"detail\":\"x\"}", "1234",
-         "t"},
-        {422, "{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"Field required\",\"type\":\"missing\"}]}", "Field required", "", ""},
+        {400, "{\"object\":\"error\",\"message\":{\"detail\":\"x\"},\"type\":\"t\",\"code\":1234}",
+         "{\"detail\":\"x\"}", "1234", "t"},
+        {422, "{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"Field required\",\"type\":\"missing\"}]}", "Field required",
+         "", ""},
         {404, "{\"detail\":\"Not Found\"}", "Not Found", "", ""},
         {404, "{\"error\":\"model 'x' not found\"}", "model 'x' not found", "", ""},
         {502, "<html>\n<b>Bad\tGateway</b>", "<html> <b>Bad Gateway</b>", "", ""},
@@ -49,11 +53,14 @@ Test(error, refusals_that_lead_to_the_next_rung_are_recognised) {
         bool context, filter;
     } rows[] = {
         {400, "{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}", true, false},
-        {400, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 9 > 8\"}}",
+        {400,
+         "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 9 > "
+         "8\"}}",
          true, false},
         {400, "{\"error\":{\"message\":\"This model's maximum context length is 8 tokens\"}}", true, false},
         {400, "{\"error\":{\"message\":\"filtered\",\"code\":\"content_filter\"}}", false, true},
-        {400, "{\"error\":{\"message\":\"x\",\"innererror\":{\"code\":\"ResponsibleAIPolicyViolation\"}}}", false, true},
+        {400, "{\"error\":{\"message\":\"x\",\"innererror\":{\"code\":\"ResponsibleAIPolicyViolation\"}}}", false,
+         true},
         {500, "{\"error\":{\"message\":\"maximum context length\"}}", false, false},
         {400, "{\"error\":{\"message\":\"temperature\"}}", false, false},
     };
@@ -129,9 +136,10 @@ Test(error, bodies_speak_the_dialect_of_the_path) { /* T-18 */
                 "{\"error\":{\"message\":\"say \\\"hi\\\"\\n\",\"type\":\"invalid_request_error\",\"param\":null,"
                 "\"code\":\"odd\"}}");
     b = (struct error_body){.err = ERR_CONTEXT, .message = "9 > 8"};
-    expect_body(DIALECT_ANTHROPIC, &b,
-                "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 9 > 8\","
-                "\"code\":\"context_length_exceeded\"}}");
+    expect_body(
+        DIALECT_ANTHROPIC, &b,
+        "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 9 > 8\","
+        "\"code\":\"context_length_exceeded\"}}");
     cr_expect_eq(error_status(DIALECT_OPENAI, ERR_BUSY), 503);
     cr_expect_eq(error_status(DIALECT_ANTHROPIC, ERR_BUSY), 529);
 }

@@ -10,20 +10,21 @@ static void pack_one(struct str *out) {
     struct part parts[] = {{.kind = PART_ROLE, .text = SPAN("assistant")},
                            {.kind = PART_TOOL_OPEN, .choice = 3, .tool = 2, .id = SPAN("id"), .name = SPAN("f\0g")},
                            {.kind = PART_TEXT, .text = SPAN("t\xc3\xa9")}};
-    struct event e = {.bits = EVENT_CONTENT | EVENT_USAGE | EVENT_NO_STORE,
-                      .name = SPAN("message_delta"),
-                      .data = span_of(DATA),
-                      .splices = {{SPLICE_ID, 6, 3}, {SPLICE_MODEL, 18, 3}, {SPLICE_USAGE, 30, 7}},
-                      .n_splices = 3,
-                      .parts = parts,
-                      .n_parts = 3,
-                      .text_bytes = 42,
-                      .finish = FINISH_TOOLS,
-                      .usage = {.in = 1, .out = 2, .cache_write_1h = INT64_C(1) << 40, .reasoning = 5, .reported = true},
-                      .usage_raw = {DATA + 30, 7},
-                      .err = ERR_UPSTREAM,
-                      .status = 529,
-                      .message = SPAN("m")};
+    struct event e = {
+        .bits = EVENT_CONTENT | EVENT_USAGE | EVENT_NO_STORE,
+        .name = SPAN("message_delta"),
+        .data = span_of(DATA),
+        .splices = {{SPLICE_ID, 6, 3}, {SPLICE_MODEL, 18, 3}, {SPLICE_USAGE, 30, 7}},
+        .n_splices = 3,
+        .parts = parts,
+        .n_parts = 3,
+        .text_bytes = 42,
+        .finish = FINISH_TOOLS,
+        .usage = {.in = 1, .out = 2, .cache_write_1h = INT64_C(1) << 40, .reasoning = 5, .reported = true},
+        .usage_raw = {DATA + 30, 7},
+        .err = ERR_UPSTREAM,
+        .status = 529,
+        .message = SPAN("m")};
     event_pack(&e, out);
 }
 

@@ -56,8 +56,9 @@ Test(reader, an_error_in_a_200_is_an_error_event) {
         {ENDPOINT_MESSAGES, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"o\"}}", 529,
          ERR_UPSTREAM},
         {ENDPOINT_RESPONSES,
-         "{\"object\":\"response\",\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"m\"}}", 429,
-         ERR_UPSTREAM},
+         "{\"object\":\"response\",\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"m\"}"
+         "}",
+         429, ERR_UPSTREAM},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct reader *r;
@@ -76,27 +77,34 @@ Test(reader, each_token_is_counted_once) { /* T-19, S-20 */
         struct usage expect;
     } rows[] = {
         {ENDPOINT_CHAT,
-         "{\"prompt_tokens\":17111,\"completion_tokens\":4,\"total_tokens\":99,\"prompt_tokens_details\":{\"cached_tokens\":"
+         "{\"prompt_tokens\":17111,\"completion_tokens\":4,\"total_tokens\":99,\"prompt_tokens_details\":{\"cached_"
+         "tokens\":"
          "17102}}",
          {.in = 9, .cache_read = 17102, .out = 4}},
         {ENDPOINT_CHAT,
-         "{\"prompt_tokens\":10,\"completion_tokens\":9,\"prompt_tokens_details\":{\"cached_tokens\":2,\"cache_write_tokens\":"
+         "{\"prompt_tokens\":10,\"completion_tokens\":9,\"prompt_tokens_details\":{\"cached_tokens\":2,\"cache_write_"
+         "tokens\":"
          "3,\"audio_tokens\":4},\"completion_tokens_details\":{\"reasoning_tokens\":5,\"audio_tokens\":6}}",
          {.in = 1, .cache_read = 2, .cache_write_5m = 3, .in_audio = 4, .out = 3, .out_audio = 6, .reasoning = 5}},
-        {ENDPOINT_CHAT, "{\"prompt_tokens\":5,\"prompt_cache_hit_tokens\":5,\"completion_tokens\":0}", {.cache_read = 5}},
-        {ENDPOINT_CHAT, "{\"prompt_tokens\":2,\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":9}}",
+        {ENDPOINT_CHAT,
+         "{\"prompt_tokens\":5,\"prompt_cache_hit_tokens\":5,\"completion_tokens\":0}",
+         {.cache_read = 5}},
+        {ENDPOINT_CHAT,
+         "{\"prompt_tokens\":2,\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":9}}",
          {.cache_read = 9, .out = 1}},
         {ENDPOINT_CHAT, "{\"prompt_tokens\":3,\"completion_tokens\":-7,\"total_tokens\":1e30}", {.in = 3}},
         {ENDPOINT_MESSAGES,
          "{\"input_tokens\":9,\"cache_read_input_tokens\":17102,\"cache_creation_input_tokens\":0,\"output_tokens\":4}",
          {.in = 9, .cache_read = 17102, .out = 4}},
-        {ENDPOINT_MESSAGES, "{\"input_tokens\":1,\"cache_creation_input_tokens\":7,\"output_tokens\":2}",
+        {ENDPOINT_MESSAGES,
+         "{\"input_tokens\":1,\"cache_creation_input_tokens\":7,\"output_tokens\":2}",
          {.in = 1, .cache_write_5m = 7, .out = 2}},
         {ENDPOINT_MESSAGES,
          "{\"input_tokens\":1,\"output_tokens\":2,\"iterations\":[{\"type\":\"compaction\",\"input_tokens\":100,"
          "\"output_tokens\":30},{\"type\":\"message\",\"input_tokens\":1,\"output_tokens\":2}]}",
          {.in = 101, .out = 32}},
-        {ENDPOINT_RESPONSES, "{\"input_tokens\":8,\"input_tokens_details\":{\"cached_tokens\":3},\"output_tokens\":2}",
+        {ENDPOINT_RESPONSES,
+         "{\"input_tokens\":8,\"input_tokens_details\":{\"cached_tokens\":3},\"output_tokens\":2}",
          {.in = 5, .cache_read = 3, .out = 2}},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -104,7 +112,8 @@ Test(reader, each_token_is_counted_once) { /* T-19, S-20 */
         struct reader *r;
         struct event e;
         char body[1024];
-        const char *shape = rows[i].e == ENDPOINT_CHAT ? "{\"choices\":[{\"message\":{},\"finish_reason\":\"stop\"}],\"usage\":%s}"
+        const char *shape = rows[i].e == ENDPOINT_CHAT
+                                ? "{\"choices\":[{\"message\":{},\"finish_reason\":\"stop\"}],\"usage\":%s}"
                             : rows[i].e == ENDPOINT_MESSAGES
                                 ? "{\"content\":[],\"stop_reason\":\"end_turn\",\"usage\":%s}"
                                 : "{\"object\":\"response\",\"status\":\"completed\",\"output\":[],\"usage\":%s}";
@@ -130,9 +139,11 @@ static void frames(enum endpoint e, const char *const *data, size_t n, struct re
 }
 
 Test(reader, an_empty_stream_is_not_finished) { /* S-19 */
-    static const char *const role[] = {"{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}"};
-    static const char *const empty[] = {"{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
-                                        "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}"};
+    static const char *const role[] = {
+        "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}"};
+    static const char *const empty[] = {
+        "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
+        "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}"};
     struct reader *r;
     unsigned seen;
     frames(ENDPOINT_CHAT, role, 0, &r, &seen);
@@ -148,9 +159,10 @@ Test(reader, an_empty_stream_is_not_finished) { /* S-19 */
 }
 
 Test(reader, one_choice_of_two_is_not_the_end) {
-    static const char *const data[] = {"{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}",
-                                       "{\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}",
-                                       "{\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"length\"}]}"};
+    static const char *const data[] = {
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}",
+        "{\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}",
+        "{\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"length\"}]}"};
     struct reader *r;
     unsigned seen;
     frames(ENDPOINT_CHAT, data, 2, &r, &seen);
@@ -179,13 +191,16 @@ Test(reader, signed_sealed_and_scored_answers_are_not_kept) {
         const char *data;
         bool keep;
     } rows[] = {
-        {ENDPOINT_CHAT, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":{\"content\":[]}}]}", false},
+        {ENDPOINT_CHAT, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":{\"content\":[]}}]}",
+         false},
         {ENDPOINT_CHAT, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":null}]}", true},
         {ENDPOINT_CHAT, "{\"choices\":[{\"index\":0,\"delta\":{\"reasoning_details\":[{\"data\":\"x\"}]}}]}", false},
         {ENDPOINT_MESSAGES,
-         "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"x\"}}", false},
+         "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"x\"}}",
+         false},
         {ENDPOINT_RESPONSES,
-         "{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}}", false},
+         "{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}}",
+         false},
         {ENDPOINT_RESPONSES, "{\"type\":\"response.output_text.delta\",\"delta\":\"x\"}", true},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

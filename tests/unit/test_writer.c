@@ -46,28 +46,39 @@ static const struct {
     const char *body, *said;
 } PLAIN[] = {
     {ENDPOINT_CHAT,
-     "{\"id\":\"c1\",\"object\":\"chat.completion\",\"created\":5,\"model\":\"m\",\"system_fingerprint\":\"fp\",\"choices\":[{"
-     "\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Hi\\ud83d\\ude00\",\"vendor\":1,\"tool_calls\":[{\"id\":\"a\","
-     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"b\",\"type\":\"function\",\"function\":{"
+     "{\"id\":\"c1\",\"object\":\"chat.completion\",\"created\":5,\"model\":\"m\",\"system_fingerprint\":\"fp\","
+     "\"choices\":[{"
+     "\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Hi\\ud83d\\ude00\",\"vendor\":1,\"tool_calls\":[{"
+     "\"id\":\"a\","
+     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"b\",\"type\":\"function\","
+     "\"function\":{"
      "\"name\":\"g\",\"arguments\":\"[]\"}}]},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\n\"usage\":{"
      "\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":298}}",
      "t0.0[Hi\xf0\x9f\x98\x80]o0.0[af]a0.0[{}]o0.1[bg]a0.1[[]]f0.0[tool_calls] usage 3/2"},
     {ENDPOINT_COMPLETIONS,
-     "{\"id\":\"c1\",\"object\":\"text_completion\",\"created\":5,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"a\","
-     "\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\",\"finish_reason\":\"length\"}],\"usage\":{\"prompt_tokens\":1,"
+     "{\"id\":\"c1\",\"object\":\"text_completion\",\"created\":5,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":"
+     "\"a\","
+     "\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\",\"finish_reason\":\"length\"}],\"usage\":{\"prompt_"
+     "tokens\":1,"
      "\"completion_tokens\":2}}",
      "t0.0[a]f0.0[stop]t1.0[b]f1.0[length] usage 1/2"},
     {ENDPOINT_MESSAGES,
-     "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":\"thinking\","
-     "\"thinking\":\"hm\",\"signature\":\"s\"},{\"type\":\"text\",\"text\":\"Hi\"},{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\","
-     "\"input\":{\"a\":\"\\ud83d\"}},{\"type\":\"tool_use\",\"id\":\"u\",\"name\":\"g\",\"input\":{}}],\"stop_reason\":\"tool_use\","
+     "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
+     "\"thinking\","
+     "\"thinking\":\"hm\",\"signature\":\"s\"},{\"type\":\"text\",\"text\":\"Hi\"},{\"type\":\"tool_use\",\"id\":\"t\","
+     "\"name\":\"f\","
+     "\"input\":{\"a\":\"\\ud83d\"}},{\"type\":\"tool_use\",\"id\":\"u\",\"name\":\"g\",\"input\":{}}],\"stop_reason\":"
+     "\"tool_use\","
      "\"stop_sequence\":null,\"usage\":{\"input_tokens\":7,\"output_tokens\":9}}",
      "i0.0[hm]t0.0[Hi]o0.0[tf]a0.0[{\"a\":\"\\ud83d\"}]o0.1[ug]f0.0[tool_use] usage 7/9"},
     {ENDPOINT_RESPONSES,
-     "{\"id\":\"resp_1\",\"object\":\"response\",\"created_at\":5,\"status\":\"incomplete\",\"incomplete_details\":{\"reason\":"
+     "{\"id\":\"resp_1\",\"object\":\"response\",\"created_at\":5,\"status\":\"incomplete\",\"incomplete_details\":{"
+     "\"reason\":"
      "\"max_output_tokens\"},\"model\":\"m\",\"output\":[{\"id\":\"rs\",\"type\":\"reasoning\",\"summary\":[{\"type\":"
-     "\"summary_text\",\"text\":\"hm\"}]},{\"id\":\"m1\",\"type\":\"message\",\"status\":\"completed\",\"role\":\"assistant\","
-     "\"content\":[{\"type\":\"output_text\",\"text\":\"Hi\",\"annotations\":[],\"logprobs\":[]}]},{\"id\":\"fc\",\"type\":"
+     "\"summary_text\",\"text\":\"hm\"}]},{\"id\":\"m1\",\"type\":\"message\",\"status\":\"completed\",\"role\":"
+     "\"assistant\","
+     "\"content\":[{\"type\":\"output_text\",\"text\":\"Hi\",\"annotations\":[],\"logprobs\":[]}]},{\"id\":\"fc\","
+     "\"type\":"
      "\"function_call\",\"status\":\"completed\",\"call_id\":\"t\",\"name\":\"f\",\"arguments\":\"{}\"}],\"usage\":{"
      "\"input_tokens\":4,\"output_tokens\":6}}",
      "i0.0[hm]t0.0[Hi]o0.0[tf]a0.0[{}]f0.0[incomplete] usage 4/6"},
@@ -107,14 +118,16 @@ Test(writer, a_cut_answer_gathered_again_says_the_same) {
 Test(writer, a_plain_answer_stays_exact_outside_its_splices) { /* T-14 */
     struct str out;
     str_init(&out, 1 << 20);
-    cr_assert(relay_body(ENDPOINT_CHAT,
-                         SPAN(" { \"id\" : \"c\", \"choices\":[{\"index\":0,\"message\":{\"content\":\"\\u00e9\",\"odd\":1e400},"
-                              "\"finish_reason\":\"stop\"}],\"model\":\"m\", \"usage\":{\"prompt_tokens\":1, \"k\":[2]}, "
-                              "\"z\":9223372036854775808 } "),
-                         false, false, &out));
-    cr_expect_str_eq(out.at, "{ \"id\" : \"c\", \"choices\":[{\"index\":0,\"message\":{\"content\":\"\\u00e9\",\"odd\":1e400},"
-                             "\"finish_reason\":\"stop\"}],\"model\":\"asked/model\", \"usage\":{\"prompt_tokens\":1, \"k\":[2],"
-                             "\"cost\":0.000001234}, \"z\":9223372036854775808 ,\"tollgate\":{\"degraded\":\"budget\"}}");
+    cr_assert(relay_body(
+        ENDPOINT_CHAT,
+        SPAN(" { \"id\" : \"c\", \"choices\":[{\"index\":0,\"message\":{\"content\":\"\\u00e9\",\"odd\":1e400},"
+             "\"finish_reason\":\"stop\"}],\"model\":\"m\", \"usage\":{\"prompt_tokens\":1, \"k\":[2]}, "
+             "\"z\":9223372036854775808 } "),
+        false, false, &out));
+    cr_expect_str_eq(
+        out.at, "{ \"id\" : \"c\", \"choices\":[{\"index\":0,\"message\":{\"content\":\"\\u00e9\",\"odd\":1e400},"
+                "\"finish_reason\":\"stop\"}],\"model\":\"asked/model\", \"usage\":{\"prompt_tokens\":1, \"k\":[2],"
+                "\"cost\":0.000001234}, \"z\":9223372036854775808 ,\"tollgate\":{\"degraded\":\"budget\"}}");
     str_fini(&out);
 }
 
@@ -122,10 +135,11 @@ Test(writer, embeddings_and_token_counts_pass_whole) {
     struct str out;
     str_init(&out, 1 << 20);
     cr_assert(relay_body(ENDPOINT_EMBEDDINGS,
-                         SPAN("{\"object\":\"list\",\"data\":[{\"index\":0,\"embedding\":\"AAAA\"}],\"model\":\"m\"}"), false,
-                         false, &out));
-    cr_expect_str_eq(out.at, "{\"object\":\"list\",\"data\":[{\"index\":0,\"embedding\":\"AAAA\"}],\"model\":\"asked/model\","
-                             "\"tollgate\":{\"degraded\":\"budget\"}}");
+                         SPAN("{\"object\":\"list\",\"data\":[{\"index\":0,\"embedding\":\"AAAA\"}],\"model\":\"m\"}"),
+                         false, false, &out));
+    cr_expect_str_eq(out.at,
+                     "{\"object\":\"list\",\"data\":[{\"index\":0,\"embedding\":\"AAAA\"}],\"model\":\"asked/model\","
+                     "\"tollgate\":{\"degraded\":\"budget\"}}");
     str_clear(&out);
     cr_assert(relay_body(ENDPOINT_COUNT_TOKENS, SPAN("{\"input_tokens\":12}"), false, false, &out));
     cr_expect_str_eq(out.at, "{\"input_tokens\":12,\"tollgate\":{\"degraded\":\"budget\"}}");
@@ -144,7 +158,9 @@ static void write_engine(enum endpoint e, bool stream, struct str *out) {
     for (int i = 0; i < 3; i++) {
         struct part parts[3];
         struct event event;
-        struct decode_piece piece = {.text = span_of(texts[i]), .last = i == 2, .finish = i == 2 ? "stop" : NULL,
+        struct decode_piece piece = {.text = span_of(texts[i]),
+                                     .last = i == 2,
+                                     .finish = i == 2 ? "stop" : NULL,
                                      .usage = {.in = 4, .out = i + 1, .reported = true}};
         engine_event(e, &piece, i == 0, parts, &event);
         cr_assert(writer_event(w, &event, NULL, out));
@@ -169,8 +185,8 @@ Test(writer, the_engines_pieces_read_like_any_provider) {
         write_engine(rows[i], false, &out);
         cr_assert(json_check(str_span(&out), JSON_DEPTH_MAX, &v, &fault), "%s", out.at);
         struct json choice = json_at(json_get(v, "choices"), 0);
-        struct json text = rows[i] == ENDPOINT_CHAT ? json_get(json_get(choice, "message"), "content")
-                                                    : json_get(choice, "text");
+        struct json text =
+            rows[i] == ENDPOINT_CHAT ? json_get(json_get(choice, "message"), "content") : json_get(choice, "text");
         cr_expect(json_is(text, "Hi \"there\"!"));
         cr_expect(json_is(json_get(choice, "finish_reason"), "stop"));
         cr_expect_eq(json_count(json_get(v, "usage")), 5);
@@ -186,10 +202,12 @@ Test(writer, a_failure_ends_without_a_success_terminator) { /* S-07 */
     } rows[] = {
         {ENDPOINT_CHAT, "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\"code\":"
                         "\"upstream_failed\"},\"request_id\":\"r\"}\n\n"},
-        {ENDPOINT_MESSAGES, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"gone\","
-                            "\"code\":\"upstream_failed\"},\"request_id\":\"r\"}\n\n"},
-        {ENDPOINT_RESPONSES, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"upstream_failed\","
-                             "\"message\":\"gone\",\"param\":null,\"request_id\":\"r\"}\n\n"},
+        {ENDPOINT_MESSAGES,
+         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"gone\","
+         "\"code\":\"upstream_failed\"},\"request_id\":\"r\"}\n\n"},
+        {ENDPOINT_RESPONSES,
+         "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"upstream_failed\","
+         "\"message\":\"gone\",\"param\":null,\"request_id\":\"r\"}\n\n"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct str out;
@@ -239,7 +257,8 @@ Test(writer, a_replay_has_an_id_and_a_time_of_its_own) {
     struct str out;
     const char *why;
     str_init(&out, 1 << 16);
-    cr_assert_eq(reader_plain(r, SPAN("{\"id\":\"old\",\"created\":1,\"model\":\"m\",\"choices\":[{\"message\":{}}]}"), &e, &why),
+    cr_assert_eq(reader_plain(r, SPAN("{\"id\":\"old\",\"created\":1,\"model\":\"m\",\"choices\":[{\"message\":{}}]}"),
+                              &e, &why),
                  ERR_NONE);
     cr_assert(writer_event(w, &e, NULL, &out));
     cr_assert(writer_end(w, NULL, NULL, &out));
