@@ -7,6 +7,7 @@
 #define NAME_BYTES_MAX 64   /* names stand in metrics, file names and fixed buffers of ledgers */
 #define MODEL_BYTES_MAX 256 /* against aliases no client could ever send */
 #define TEXT_BYTES_MAX 1024
+#define EXPANDED_HIDE_MIN 8 /* bytes; a shorter value of a variable would star out parts of common words */
 
 /* The index of a word, or -1 with the problem said. */
 static int word_index(struct reader *r, const struct directive *d, const struct node *n) {
@@ -113,7 +114,8 @@ bool read_secret(struct reader *r, const struct directive *d, const struct node 
         problem_at(r->report, n, "the secret is empty");
         return false;
     }
-    hide_secret(r, span_of(text));
+    if (strlen(text) >= EXPANDED_HIDE_MIN)
+        hide_secret(r, span_of(text));
     *(const char **)at = text;
     return true;
 }
