@@ -1,4 +1,5 @@
 /* tollgate check: every problem of a conf in one run, and the memory plan of each embedded model. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "backends/decode/decode.h"
@@ -11,7 +12,7 @@
 static const char usage[] = "tollgate check [-c FILE]\n"
                             "Reads the conf and everything it includes, and prints every problem as\n"
                             "FILE:LINE:COLUMN: error: sentence. Exit 0 without errors, 1 with some.\n"
-                            "  -c FILE   the conf (default " CLI_CONF_DEFAULT ")\n";
+                            "  -c FILE   the conf (default " CONF_DEFAULT ")\n";
 
 static bool plan(const struct conf_backend *b, struct str *out) {
     struct decode_options o = {.directory = b->decode.model,
@@ -54,15 +55,15 @@ static void summary(const struct conf *c, struct str *out) {
 }
 
 int cli_check(int argc, char **argv) {
-    const char *file = CLI_CONF_DEFAULT;
+    const char *file = CONF_DEFAULT;
     bool probe = false;
-    const struct cli_option options[] = {{"-c", &file, NULL}, {"--probe", NULL, &probe}};
+    const struct argument options[] = {{"-c", &file, NULL}, {"--probe", NULL, &probe}};
     int status;
-    if (!cli_options(argc, argv, options, ARRAY_LEN(options), usage, &status))
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     if (probe) {
         fprintf(stderr, "tollgate check: --probe is not supported yet\n");
-        return CLI_USAGE;
+        return ARGUMENTS_WRONG;
     }
     struct conf_report report;
     struct str out;

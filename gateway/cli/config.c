@@ -1,4 +1,5 @@
 /* tollgate config: each value and where it was said, secrets masked. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "conf/conf.h"
@@ -10,14 +11,14 @@
 static const char usage[] = "tollgate config [--effective] [-c FILE]\n"
                             "Prints every directive that is obeyed, its value and where it was said.\n"
                             "  --effective   leave nothing out that is at its default (always so)\n"
-                            "  -c FILE       the conf (default " CLI_CONF_DEFAULT ")\n";
+                            "  -c FILE       the conf (default " CONF_DEFAULT ")\n";
 
 int cli_config(int argc, char **argv) {
-    const char *file = CLI_CONF_DEFAULT;
+    const char *file = CONF_DEFAULT;
     bool effective = false;
-    const struct cli_option options[] = {{"-c", &file, NULL}, {"--effective", NULL, &effective}};
+    const struct argument options[] = {{"-c", &file, NULL}, {"--effective", NULL, &effective}};
     int status;
-    if (!cli_options(argc, argv, options, ARRAY_LEN(options), usage, &status))
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     struct conf_report report;
     struct str out;

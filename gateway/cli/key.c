@@ -1,5 +1,6 @@
 /* tollgate key: makes a gateway key and the conf line that admits it. The key itself is shown or written once and kept
  * nowhere; only its SHA-256 ever goes into conf or state. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "conf/conf.h"
@@ -19,7 +20,7 @@ static const char usage[] =
     "  --out FILE   write the key there (0600; the file must not exist) instead of printing it\n"
     "  --state      admit it at once through state.directory, without a conf line\n"
     "  --demo       with --state: refused on any listener that is not loopback\n"
-    "  -c FILE      the conf (default " CLI_CONF_DEFAULT ")\n";
+    "  -c FILE      the conf (default " CONF_DEFAULT ")\n";
 
 struct wish {
     const char *file, *team, *name, *out;
@@ -128,19 +129,18 @@ static int with_conf(const struct wish *w) {
 }
 
 int cli_key(int argc, char **argv) {
-    struct wish w = {.file = CLI_CONF_DEFAULT};
-    const struct cli_option options[] = {{"-c", &w.file, NULL},       {"--team", &w.team, NULL},
-                                         {"--name", &w.name, NULL},   {"--out", &w.out, NULL},
-                                         {"--state", NULL, &w.state}, {"--demo", NULL, &w.demo}};
+    struct wish w = {.file = CONF_DEFAULT};
+    const struct argument options[] = {{"-c", &w.file, NULL},   {"--team", &w.team, NULL},   {"--name", &w.name, NULL},
+                                       {"--out", &w.out, NULL}, {"--state", NULL, &w.state}, {"--demo", NULL, &w.demo}};
     int status;
-    if (!cli_options(argc, argv, options, ARRAY_LEN(options), usage, &status))
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     if (!w.team || (w.name && !name_ok(w.name)) || (w.demo && !w.state)) {
         fprintf(stderr, "tollgate key: %s (-h shows all)\n",
                 !w.team              ? "--team is needed"
                 : w.demo && !w.state ? "--demo needs --state"
                                      : "--name takes up to 64 letters, digits, dots, dashes and underscores");
-        return CLI_USAGE;
+        return ARGUMENTS_WRONG;
     }
     return with_conf(&w);
 }

@@ -1,4 +1,5 @@
 /* tollgate schema: the directive table, as JSON Schema for editors or as Markdown for people. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "conf/conf.h"
@@ -13,9 +14,9 @@ static const char usage[] = "tollgate schema [--markdown]\n"
 
 int cli_schema(int argc, char **argv) {
     bool markdown = false;
-    const struct cli_option options[] = {{"--markdown", NULL, &markdown}};
+    const struct argument options[] = {{"--markdown", NULL, &markdown}};
     int status;
-    if (!cli_options(argc, argv, options, ARRAY_LEN(options), usage, &status))
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     struct str out;
     str_init(&out, TEXT_BYTES_MAX);
