@@ -67,7 +67,7 @@ static bool take_authority(struct reader *r, struct conf_backend *b, const struc
     }
     if (close)
         host = (struct span){a.at + 1, (size_t)(close - a.at) - 1};
-    if (!host.n || (!close && !value_name_ok((struct span){host.at, host.n > 64 ? 64 : host.n}, false)) || host.n > 253)
+    if (!host.n || host.n > 253 || (!close && !value_word_chars(host)))
         return bad_url(r, at, "has no usable host");
     b->host = tree_strdup(&r->conf->arena, host);
     return true;

@@ -127,7 +127,8 @@ void hide_secret(struct reader *r, struct span secret);
 /* Scalars (value.c): into the right place; false with a problem in the report. */
 bool value_read(struct reader *r, const struct directive *d, const struct node *n, void *at, void *count_at);
 bool value_is_scalar(struct reader *r, const struct node *n, const char *expected);
-bool value_name_ok(struct span text, bool slash_too);
+bool value_name_ok(struct span text, bool model); /* model: anything printable without spaces */
+bool value_word_chars(struct span text);          /* letters, digits, dots, dashes, underscores */
 const char *type_name(enum type t);
 const char *type_schema(enum type t); /* members of a JSON Schema */
 void type_print_bound(enum type t, int64_t v, struct str *out);

@@ -262,19 +262,32 @@ const char *type_schema(enum type t) {
     return types[t].schema;
 }
 
+/* v over `one` as a decimal without trailing zeros. */
+static void print_decimal(int64_t v, int64_t one, struct str *out) {
+    str_printf(out, "%lld", (long long)(v / one));
+    for (int64_t rest = v % one, digit = one / 10; rest; rest %= digit, digit /= 10)
+        str_printf(out, "%s%lld", digit == one / 10 ? "." : "", (long long)(rest / digit));
+}
+
+static void print_size(int64_t v, struct str *out) {
+    size_t i = 0;
+    while (v % size_units[i].bytes)
+        i++;
+    str_printf(out, "%lld%s", (long long)(v / size_units[i].bytes), v ? size_units[i].name : "");
+}
+
 void type_print_bound(enum type t, int64_t v, struct str *out) {
     char text[CLOCK_TEXT_MAX];
-    size_t i = 0;
-    if (t == TYPE_DURATION || t == TYPE_DURATIONS)
+    if (t == TYPE_DURATION || t == TYPE_DURATIONS) {
         str_puts(out, v ? clock_duration_text(v, text) : "0");
-    else if (t == TYPE_PERCENT)
-        str_printf(out, "%g%%", (double)v / 100);
-    else if (t == TYPE_FACTOR)
-        str_printf(out, "%g", (double)v / (double)FACTOR_ONE);
-    else if (t == TYPE_SIZE) {
-        while (v && v % size_units[i].bytes)
-            i++;
-        str_printf(out, "%lld%s", (long long)(v / size_units[i].bytes), v ? size_units[i].name : "");
-    } else
+    } else if (t == TYPE_PERCENT) {
+        print_decimal(v, 100, out);
+        str_putc(out, '%');
+    } else if (t == TYPE_FACTOR) {
+        print_decimal(v, FACTOR_ONE, out);
+    } else if (t == TYPE_SIZE) {
+        print_size(v, out);
+    } else {
         str_printf(out, "%lld", (long long)v);
+    }
 }

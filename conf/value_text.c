@@ -7,6 +7,8 @@
 #define NAME_BYTES_MAX 64   /* names stand in metrics, file names and fixed buffers of ledgers */
 #define MODEL_BYTES_MAX 256 /* against aliases no client could ever send */
 #define TEXT_BYTES_MAX 1024
+#define HOST_BYTES_MAX 253  /* of the name system */
+#define EXPANDED_HIDE_MIN 8 /* bytes; a shorter value of a variable would star out parts of common words */
 
 /* The index of a word, or -1 with the problem said. */
 static int word_index(struct reader *r, const struct directive *d, const struct node *n) {
@@ -70,15 +72,25 @@ bool read_text(struct reader *r, const struct directive *d, const struct node *n
     return keep_text(r, n->text, at);
 }
 
+static bool word_char(unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("._-", c));
+}
+
+bool value_word_chars(struct span text) {
+    for (size_t i = 0; i < text.n; i++)
+        if (!word_char((unsigned char)text.at[i]))
+            return false;
+    return true;
+}
+
 bool value_name_ok(struct span text, bool model) {
     if (!text.n || text.n > (model ? MODEL_BYTES_MAX : NAME_BYTES_MAX))
         return false;
-    for (size_t i = 0; i < text.n; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-        bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("._-", c);
-        if (model ? c <= 0x20 || c == 0x7f : !word)
+    if (!model)
+        return value_word_chars(text);
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.at[i] <= 0x20 || text.at[i] == 0x7f)
             return false;
-    }
     return true;
 }
 
@@ -113,7 +125,8 @@ bool read_secret(struct reader *r, const struct directive *d, const struct node 
         problem_at(r->report, n, "the secret is empty");
         return false;
     }
-    hide_secret(r, span_of(text));
+    if (strlen(text) >= EXPANDED_HIDE_MIN)
+        hide_secret(r, span_of(text));
     *(const char **)at = text;
     return true;
 }
@@ -146,15 +159,20 @@ static bool port_ok(struct span text) {
     return span_to_i64(text, &port) && port <= 65535; /* 0: any free port */
 }
 
+/* A name, an IPv4 address, or an IPv6 address in brackets. */
+static bool host_ok(struct span host) {
+    if (host.n > 2 && host.at[0] == '[' && host.at[host.n - 1] == ']')
+        return strspn(host.at + 1, "0123456789abcdefABCDEF:.") == host.n - 2;
+    return host.n && host.n <= HOST_BYTES_MAX && value_word_chars(host);
+}
+
 bool read_address(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {
     (void)d, (void)more;
     if (span_starts(n->text, "unix:/"))
         return keep_text(r, n->text, at);
     const char *colon = memrchr(n->text.at, ':', n->text.n);
     struct span host = {n->text.at, colon ? (size_t)(colon - n->text.at) : 0};
-    bool bracketed = host.n > 2 && host.at[0] == '[' && host.at[host.n - 1] == ']';
-    bool host_ok = host.n && (bracketed || !memchr(host.at, ':', host.n)) && value_name_ok(host, true);
-    if (!host_ok || !port_ok(span_of(colon + 1)))
+    if (!host_ok(host) || !port_ok(span_of(colon + 1)))
         return value_wrong(r, n, "an address, as 127.0.0.1:8080, [::1]:8080 or unix:/path");
     return keep_text(r, n->text, at);
 }
