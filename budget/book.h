@@ -26,7 +26,6 @@ struct book {
     enum budget_level level;
     enum period period;
     const struct zone *zone;
-    bool budget;         /* a hold has asked for it as a budget: it is shown */
     struct account *now; /* owned; NULL before first use */
     struct list old;     /* owned; periods that are over but have calls in them */
 };

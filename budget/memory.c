@@ -62,7 +62,6 @@ static void standing_of(struct memory *m, const struct ledger_ask *ask, struct s
     for (int i = 0; i < ask->n; i++) {
         const struct ledger_scope *scope = &ask->scopes[i];
         struct book *book = book_get(&m->books, s->owners[scope->level], scope->name, scope->period, scope->zone);
-        book->budget = true;
         stand(s, book_account(book, ask->now_us), true);
     }
     for (int i = 0; i < LEDGER_OWNERS; i++) {
@@ -313,8 +312,7 @@ struct walk {
 };
 
 static void account_tell(const struct account *a, const struct walk *w) {
-    struct ledger_account told = {.budget = a->book->budget,
-                                  .owner = a->book->owner,
+    struct ledger_account told = {.owner = a->book->owner,
                                   .level = a->book->level,
                                   .period = a->book->period,
                                   .from_us = a->from_us,
