@@ -95,6 +95,7 @@ enum event_bits {
     EVENT_PLAIN = 1 << 6,      /* a whole plain answer */
     EVENT_SILENT = 1 << 7,     /* a keep-alive or nothing: not to be written */
     EVENT_NO_STORE = 1 << 8,   /* signed, encrypted or otherwise not to be kept */
+    EVENT_CUT = 1 << 9,        /* parts do not hold all of it: it cannot be turned into the other form */
 };
 enum splice_what { SPLICE_MODEL, SPLICE_ID, SPLICE_CREATED, SPLICE_USAGE };
 #define EVENT_SPLICES_MAX 8
