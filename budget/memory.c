@@ -333,8 +333,7 @@ static void memory_each(void *store, int64_t now_us, void (*see)(const struct le
         struct book *book = e->value;
         if (book->now && (now_us < book->now->to_us || book->now->in_flight > 0))
             account_tell(book->now, &w);
-        for (struct link *k = list_first(&book->old); k; k = list_next(&book->old, k)) {
-            const struct account *a = container_of(k, struct account, link);
+        for (const struct account *a = book->old; a; a = a->older) {
             if (a->in_flight > 0)
                 account_tell(a, &w);
         }

@@ -75,6 +75,23 @@ Test(scope, a_name_that_conf_has_lost_still_has_an_account) {
     house_fini(&h);
 }
 
+Test(scope, shares_apply_where_a_team_has_other_keys) {
+    struct budget_house h;
+    struct ledger_ask ask;
+    house_init(&h);
+    h.conf.hold.max_share_key = 2500;
+    house_limit(&h, LEVEL_TEAM, 1000);
+    cr_assert(ledger_ask_of(&h.conf, &h.keys[0], &ask));
+    cr_assert_eq(ask.scopes[0].share_nanousd, 250);
+    h.teams[0].n_keys = 1;
+    cr_assert(ledger_ask_of(&h.conf, &h.keys[0], &ask));
+    cr_assert_eq(ask.scopes[0].share_nanousd, CONF_UNLIMITED, "nobody else to starve");
+    h.keys[1].runtime = true;
+    cr_assert(ledger_ask_of(&h.conf, &h.keys[1], &ask));
+    cr_assert_eq(ask.scopes[0].share_nanousd, 250, "a key that came at run time is not listed with the team's");
+    house_fini(&h);
+}
+
 Test(scope, a_share_is_exact_at_any_size) {
     struct budget_house h;
     struct ledger_ask ask;
