@@ -56,6 +56,7 @@ static void owner_count_in(struct books *b, struct owner *o, const struct zone *
 }
 
 struct owner *owner_get(struct books *b, const struct ledger_owner *of, enum budget_level level) {
+    assert(of);
     struct owner *o = map_find(&b->owners, span_of(of->name));
     if (!o) {
         o = xcalloc(1, sizeof *o);
