@@ -109,4 +109,4 @@ bench:
 clean:
 	rm -rf build
 
--include $(OBJ:.o=.d)
+-include $(patsubst %.o,%.d,$(OBJ) $(SUPPORT) $(UNIT) $(FLOW)) $(addsuffix .d,$(RACE) $(FUZZ))

@@ -293,15 +293,6 @@ static enum walk refuse_budget(struct request *r) {
         contact ? contact : "");
 }
 
-/* The next choice below that may be taken because the money does not reach; -1: none. */
-static int cheaper_choice(const struct request *r) {
-    for (int i = r->at + 1; i < r->plan.n; i++)
-        if (r->plan.choices[i].rung > r->plan.choices[r->at].rung &&
-            r->plan.choices[i].only_for & REASON_BIT(REASON_BUDGET))
-            return i;
-    return -1;
-}
-
 static enum progress ask_ledger(struct request *r, int64_t needed) {
     struct budget *b = r->gateway->budget;
     if (r->hold.lease.open)
@@ -334,11 +325,8 @@ enum walk step_hold(struct request *r) {
         return WALK_WAIT;
     if (!r->hold.err)
         return go(r, STATE_ADMIT);
-    int cheaper = r->hold.err == ERR_BUDGET ? cheaper_choice(r) : -1;
-    if (cheaper < 0)
+    if (r->hold.err != ERR_BUDGET || !attempt_pass_over(r, OUTCOME_OVER_BUDGET))
         return refuse_budget(r);
-    r->at = cheaper;
-    r->down = REASON_BUDGET;
     r->asked = false;
     return WALK_MORE;
 }
