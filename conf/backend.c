@@ -77,6 +77,8 @@ static bool take_url(struct reader *r, struct conf_backend *b, const struct node
     b->tls = b->url[4] == 's';
     b->port = b->tls ? 443 : 80;
     const char *from = strstr(b->url, "://") + 3;
+    if (strchr(from, '@'))
+        hide_secret(r, span_of(from)); /* whoever writes a password there should not see it in a log too */
     if (strpbrk(from, "?#@ \\") || strstr(from, "/../"))
         return bad_url(r, at, "holds a user, a query, a fragment, a space or a '..'");
     size_t n = strcspn(from, "/"), path = strlen(from + n);

@@ -46,11 +46,12 @@ void price_unsaid(struct price *p) {
 
 void price_done(struct reader *r, const struct node *n, void *into) {
     struct price *p = into;
+    (void)r;
     for (size_t i = 0; i < price_section.n; i++) /* what is not said is unknown, not free */
         if (!node_get(n, price_section.rows[i].name) && strcmp(price_section.rows[i].name, "call") != 0)
             *(int64_t *)(void *)((char *)p + price_section.rows[i].offset) = -1;
     if (n && n->source)
-        p->source = tree_printf(&r->conf->arena, "%s:%d", n->source->file, n->line);
+        p->source = n->source->file; /* without the line: moving a row does not make another price of it */
     price_finish(p);
 }
 

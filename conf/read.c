@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NAMES_MAX 64 /* rows of one section, for guesses */
+#define NAMES_MAX 64        /* rows of one section, for guesses */
+#define OPAQUE_BYTES_MIN 24 /* a longer word under an unknown name may be a key */
 
 struct later {
     struct later *next;
@@ -130,6 +131,23 @@ bool read_value(struct reader *r, const struct directive *d, const struct node *
     return value_read(r, d, n, at, count_at);
 }
 
+/* Under a word that has no type here: does the value sound like somebody's key? */
+static bool sounds_secret(const struct node *key, const struct node *item) {
+    static const char *const words[] = {"key", "token", "secret", "pass", "auth", "credential"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (key && strcasestr(key->text.at, words[i]))
+            return true;
+    return item->text.n >= OPAQUE_BYTES_MIN || (strstr(item->text.at, "://") && strchr(item->text.at, '@'));
+}
+
+/* What is not read is not typed either, and its lines may be shown. */
+static void hide_below(struct reader *r, const struct node *key, const struct node *item) {
+    if (item->kind == NODE_SCALAR && sounds_secret(key, item))
+        hide_secret(r, item->text);
+    for (size_t i = 0; item->kind >= NODE_LIST && i < item->n; i++)
+        hide_below(r, item->keys ? item->keys[i] : key, item->items[i]);
+}
+
 static const struct directive *find_row(const struct section *s, struct span name) {
     for (size_t i = 0; i < s->n; i++)
         if (span_is(name, s->rows[i].name))
@@ -142,8 +160,7 @@ static void unknown(struct reader *r, const struct section *s, const struct node
     size_t n = 0;
     for (; n < s->n && n < NAMES_MAX; n++)
         names[n] = s->rows[n].name;
-    if (item->kind == NODE_SCALAR)
-        hide_secret(r, item->text); /* an unknown word may well be somebody's api_key */
+    hide_below(r, key, item);
     const char *where = *r->path ? r->path : "the top level";
     const char *ours = foreign_word(key->text);
     if (ours)
@@ -161,6 +178,7 @@ static void read_entry(struct reader *r, const struct section *s, const struct n
         return;
     }
     if (d->flags & NOT_YET) {
+        hide_below(r, key, item);
         problem_at(r->report, key, "'%s' is not supported yet", d->name);
         return;
     }

@@ -241,6 +241,12 @@ Test(conf_bad, all_problems_in_one_run_each_with_its_caret) {
     unload(&l);
 }
 
+Test(conf_bad, harmless_values_stay_readable) {
+    struct loaded l = load_text("t.yaml", "log: {levl: info}\n");
+    cr_expect(strstr(l.text.at, "  log: {levl: info}\n"), "%s", l.text.at);
+    unload(&l);
+}
+
 Test(conf_bad, aliases_of_aliases_and_deep_nests_are_bounded) {
     struct str bomb, nest;
     str_init(&bomb, 1 << 20);
@@ -269,6 +275,10 @@ Test(conf_bad, secrets_in_source_lines_and_reports) { /* A-01: a wrong conf prin
         "backends: {a: {protocol: opnai, url: \"https://h\", api_keys: [hunter2canary]}}\n",
         "backends: {a: {protocol: openai, url: \"https://h\", api_key: hunter2canary}}\n",
         "master_key: hunter2canary\n",
+        "litellm_settings: {deep: [{db_password: hunter2canary}]}\n",
+        "redis: {url: \"redis://:hunter2canary@h/0\"}\n",
+        "bogus: 0123456789012345678901234567canary\n",
+        "backends: {a: {protocol: openai, url: \"https://u:hunter2canary@h\"}}\n",
         "admin: {token: hunter2canary, bogus: 1}\n",
         "admin: {token: \"hunter2canary \", bogus: 1}\n",
     };
