@@ -209,8 +209,9 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
                           .began_us = a->began_us,
                           .first_us = a->first_us,
                           .ended_us = request_age_us(r),
-                          .usage = used,
-                          .price = r->price};
+                          .usage = used};
+    if (used.reported || used.estimated) /* a try that gave nothing costs nothing, not even its fee per call */
+        t->price = r->price;
     r->n_tries++;
     r->last_error = a->error;
     r->last_retry_after_us = a->retry_after_us;

@@ -59,11 +59,11 @@ enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 
 #define REQUEST_ID_MAX 40           /* "req_" and 32 hexadecimal digits */
 #define REQUEST_ARENA_MAX (8 << 20) /* what one request may make of its body: against bodies of a million parts */
-#define REQUEST_MESSAGE_MAX 512     /* bytes of the sentence in an error body */
+#define REQUEST_MESSAGE_MAX 640     /* bytes of the sentence in an error body: a provider's 512 and our own words */
 #define FORWARDED_FIELDS_MAX 4      /* header fields that may pass to a provider */
 #define REQUEST_LABELS_MAX 16       /* labels of a record */
 #define REPLY_FIELDS_MAX 32         /* header fields of a reply */
-#define CLIENT_WINDOW (64 * 1024)   /* unsent bytes above which nothing more is written to a client */
+#define CLIENT_WINDOW (32 * 1024)   /* unsent bytes above which nothing more is written to a client */
 
 struct route;
 

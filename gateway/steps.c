@@ -103,6 +103,7 @@ static enum walk refuse_rate(struct request *r) {
     r->retry_after_us = op->retry_after_us;
     if (op->err != ERR_RATE)
         return refuse(r, op->err);
+    str_putc(&r->details, ','); /* the members follow others in the error object */
     json_put_str(&r->details, "limit", op->limit);
     json_put_str(&r->details, "level", op->level);
     return refuse_saying(r, ERR_RATE, "The %s's limit of %" PRId64 " %s is reached; the next call fits in %s.",
@@ -275,6 +276,7 @@ static enum walk refuse_budget(struct request *r) {
     r->no_retry = r->hold.err == ERR_BUDGET;
     if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
         return refuse(r, r->hold.err);
+    str_putc(&r->details, ',');
     json_put_str(&r->details, "level", budget_level_names[no->level]);
     json_put_raw(&r->details, "limit", span_of(money_text(no->limit_nanousd, limit)));
     json_put_raw(&r->details, "spent", span_of(money_text(no->settled_nanousd, spent)));

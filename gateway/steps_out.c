@@ -8,11 +8,10 @@
 #include <stdlib.h>
 
 int64_t request_spent_nanousd(const struct request *r) {
-    __int128 pico = 0;
+    struct price_use uses[PLAN_MAX];
     for (int i = 0; i < r->n_tries; i++)
-        pico += price_cost_pico(&r->tries[i].price, &r->tries[i].usage);
-    __int128 nano = (pico + PICO_PER_NANO - 1) / PICO_PER_NANO;
-    return nano > INT64_MAX ? INT64_MAX : (int64_t)nano;
+        uses[i] = (struct price_use){&r->tries[i].price, &r->tries[i].usage};
+    return price_cost_sum(uses, (size_t)r->n_tries);
 }
 
 /* ---- SEND ---- */

@@ -49,7 +49,7 @@ static const char *marker(const struct request *r, char out[256]) {
 static bool write_event(struct request *r, const struct event *e) {
     char mark[256];
     struct writer_extra extra = {.cost_nanousd = -1, .tollgate = marker(r, mark)};
-    if (r->conf->disclose.cost)
+    if (r->conf->disclose.cost && r->call.stream) /* a whole reply says it in its head */
         extra.cost_nanousd = cost_with(r, e->bits & EVENT_USAGE ? &e->usage : &r->answer->usage);
     if (e->bits & EVENT_CONTENT && r->first_content_us < 0)
         r->first_content_us = request_age_us(r);
@@ -66,7 +66,7 @@ static bool write_event(struct request *r, const struct event *e) {
 
 static void end_well(struct request *r) {
     char mark[256];
-    struct writer_extra extra = {.cost_nanousd = r->conf->disclose.cost ? cost_with(r, &r->answer->usage) : -1,
+    struct writer_extra extra = {.cost_nanousd = r->conf->disclose.cost && r->call.stream ? cost_with(r, &r->answer->usage) : -1,
                                  .tollgate = marker(r, mark)};
     r->whole = writer_end(r->writer, &r->answer->usage, &extra, &r->out);
     if (r->whole)

@@ -225,11 +225,17 @@ static wide cost_scaled(const struct price *p, const struct usage *u) {
     return p->factor > 0 ? wide_product(sum, (wide)p->factor) : 0;
 }
 
-int64_t price_cost(const struct price *p, const struct usage *u) {
+int64_t price_cost_sum(const struct price_use *uses, size_t n) {
     const wide unit = (wide)(FACTOR_ONE * PICO_PER_NANO);
-    wide scaled = cost_scaled(p, u);
+    wide scaled = 0;
+    for (size_t i = 0; i < n; i++)
+        scaled = wide_add(scaled, cost_scaled(uses[i].price, uses[i].usage));
     wide nano = scaled / unit + (scaled % unit != 0);
     return nano > (wide)INT64_MAX ? INT64_MAX : (int64_t)nano;
+}
+
+int64_t price_cost(const struct price *p, const struct usage *u) {
+    return price_cost_sum(&(struct price_use){p, u}, 1);
 }
 
 char *price_pico_text(const struct price *p, const struct usage *u, char out[PICO_TEXT_MAX]) {

@@ -1,4 +1,5 @@
 /* tollgate explain: what would happen to a call and why, from the same code that decides. Calls nothing. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "gateway/gateway.h"
@@ -171,42 +172,23 @@ static int explain(struct explain *e) {
     return decide(e);
 }
 
-static bool read_arguments(struct explain *e, int argc, char **argv) {
-    struct {
-        const char *name;
-        const char **into;
-    } options[] = {{"-c", &e->conf_path},
-                   {"--team", &e->team},
-                   {"--model", &e->model},
-                   {"--body", &e->body_path},
-                   {"--endpoint", &e->endpoint}};
-    for (int i = 1; i < argc; i++) {
-        bool found = false;
-        for (size_t k = 0; k < ARRAY_LEN(options) && i + 1 < argc; k++)
-            if (strcmp(argv[i], options[k].name) == 0) {
-                *options[k].into = argv[++i];
-                found = true;
-                break;
-            }
-        if (!found && strcmp(argv[i], "--format") == 0 && i + 1 < argc)
-            found = true, e->json = strcmp(argv[++i], "json") == 0;
-        if (!found)
-            return false;
-    }
-    return true;
-}
-
 int cli_explain(int argc, char **argv) {
     struct explain e = {.conf_path = CONF_DEFAULT, .endpoint = "chat"};
-    bool help = argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
-    if (help || !read_arguments(&e, argc, argv)) {
-        fputs(usage, help ? stdout : stderr);
-        return help ? 0 : 1;
-    }
+    const char *format = "text";
+    static const char *const formats[] = {"text", "json"};
+    const struct argument options[] = {{"-c", &e.conf_path, NULL},        {"--team", &e.team, NULL},
+                                       {"--model", &e.model, NULL},       {"--body", &e.body_path, NULL},
+                                       {"--endpoint", &e.endpoint, NULL}, {"--format", &format, NULL}};
+    int status;
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
+        return status;
+    if (!argument_is_one_of(format, formats, ARRAY_LEN(formats), "format"))
+        return ARGUMENTS_WRONG;
+    e.json = strcmp(format, "json") == 0;
     arena_init(&e.arena, FILE_BODY_MAX);
     str_init(&e.body, FILE_BODY_MAX);
     str_init(&e.out, REPORT_MAX);
-    int status = explain(&e);
+    status = explain(&e);
     str_fini(&e.out);
     str_fini(&e.body);
     arena_fini(&e.arena);

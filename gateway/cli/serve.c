@@ -1,4 +1,5 @@
 /* tollgate serve: builds the house, says where it stands, runs until a signal. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
 #include "gateway/gateway.h"
@@ -70,18 +71,9 @@ static int run(const char *path, bool demo) {
 int cli_serve(int argc, char **argv) {
     const char *path = CONF_DEFAULT;
     bool demo = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-c") == 0 && i + 1 < argc) {
-            path = argv[++i];
-        } else if (strcmp(argv[i], "--demo") == 0) {
-            demo = true;
-        } else if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-            fputs(usage, stdout);
-            return 0;
-        } else {
-            fprintf(stderr, "tollgate serve: what is '%s'?\n%s", argv[i], usage);
-            return 1;
-        }
-    }
+    const struct argument options[] = {{"-c", &path, NULL}, {"--demo", NULL, &demo}};
+    int status;
+    if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
+        return status;
     return run(path, demo);
 }

@@ -1,0 +1,24 @@
+/* Private to cache/: the key of a call, and what a client's cache-control asks for. */
+#ifndef TOLLGATE_CACHE_CACHE_KEY_H
+#define TOLLGATE_CACHE_CACHE_KEY_H
+
+#include "cache/cache.h"
+
+#define KEY_BODY_MAX (4 << 20) /* bytes; a larger body has no key, or making one would hold up the loop */
+#define KEY_HEADERS_MAX 128    /* a call with more forwarded headers has no key, for the same reason */
+
+/* NULL and the key, or the static reason why there is none. */
+const char *key_make(const struct cache_ask *ask, uint8_t out[SHA256_BYTES]);
+
+struct control {
+    bool no_cache, no_store;
+    int64_t max_age_us; /* INT64_MAX: not said */
+};
+struct control control_read(struct span cache_control);
+
+/* `v` without its cache-control markers, as JSON text. False: a marker's name stands twice in one object. */
+must_check bool marker_strip(struct json v, struct str *out);
+/* Whether there can be anything to strip in it: a quick look. */
+bool marker_suspected(struct span raw);
+
+#endif
