@@ -16,7 +16,7 @@ static void written(enum endpoint e, const char *text, const char *model, struct
     call_case_close(&c);
 }
 
-Test(call, bodies_are_exact_outside_the_splices) {
+Test(call_write, bodies_are_exact_outside_the_splices) {
     static const struct {
         enum endpoint endpoint;
         const char *text, *expect;
@@ -53,7 +53,7 @@ Test(call, bodies_are_exact_outside_the_splices) {
     }
 }
 
-Test(call, stream_options_null_are_replaced_not_doubled) {
+Test(call_write, stream_options_null_are_replaced_not_doubled) {
     struct str out;
     str_init(&out, 1 << 16);
     written(ENDPOINT_CHAT, "{\"model\":\"a\",\"stream_options\":null,\"messages\":[],\"stream\":true}", "m", &out);
@@ -67,7 +67,7 @@ Test(call, stream_options_null_are_replaced_not_doubled) {
     str_fini(&out);
 }
 
-Test(call, cache_control_and_order_survive_whatever_is_asked) { /* T-12 */
+Test(call_write, cache_control_and_order_survive_whatever_is_asked) { /* T-12 */
     const char *text =
         "{\"model\":\"a\",\"max_tokens\":5,\"system\":[{\"type\":\"text\",\"text\":\"s\","
         "\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}],\"tools\":[{\"name\":\"t\","
@@ -83,7 +83,7 @@ Test(call, cache_control_and_order_survive_whatever_is_asked) { /* T-12 */
     str_fini(&two);
 }
 
-Test(call, full_arena_is_said) {
+Test(call_write, full_arena_is_said) {
     struct call_case c;
     struct call_pieces pieces;
     struct arena none;
@@ -94,7 +94,7 @@ Test(call, full_arena_is_said) {
     call_case_close(&c);
 }
 
-Test(call, endpoints_and_credentials) {
+Test(call_write, endpoints_and_credentials) {
     struct conf_upstream_key key = {.name = "k", .value = "sk-1"};
     struct str value;
     str_init(&value, 100);

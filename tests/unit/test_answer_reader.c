@@ -10,7 +10,7 @@ static enum err plain(enum endpoint e, const char *body, struct reader **r, stru
     return reader_plain(*r, span_of(body), out, &why);
 }
 
-Test(reader, bodies_that_are_no_answer_are_failures) { /* T-20 */
+Test(answer_reader, bodies_that_are_no_answer_are_failures) { /* T-20 */
     static const struct {
         enum endpoint e;
         const char *body;
@@ -42,7 +42,7 @@ Test(reader, bodies_that_are_no_answer_are_failures) { /* T-20 */
     }
 }
 
-Test(reader, an_error_in_a_200_is_an_error_event) {
+Test(answer_reader, an_error_in_a_200_is_an_error_event) {
     static const struct {
         enum endpoint e;
         const char *body;
@@ -70,7 +70,7 @@ Test(reader, an_error_in_a_200_is_an_error_event) {
     }
 }
 
-Test(reader, each_token_is_counted_once) { /* T-19, S-20 */
+Test(answer_reader, each_token_is_counted_once) { /* T-19, S-20 */
     static const struct {
         enum endpoint e;
         const char *usage;
@@ -138,7 +138,7 @@ static void frames(enum endpoint e, const char *const *data, size_t n, struct re
     }
 }
 
-Test(reader, an_empty_stream_is_not_finished) { /* S-19 */
+Test(answer_reader, an_empty_stream_is_not_finished) { /* S-19 */
     static const char *const role[] = {
         "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}"};
     static const char *const empty[] = {
@@ -158,7 +158,7 @@ Test(reader, an_empty_stream_is_not_finished) { /* S-19 */
     reader_free(r);
 }
 
-Test(reader, one_choice_of_two_is_not_the_end) {
+Test(answer_reader, one_choice_of_two_is_not_the_end) {
     static const char *const data[] = {
         "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}",
         "{\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}",
@@ -173,7 +173,7 @@ Test(reader, one_choice_of_two_is_not_the_end) {
     reader_free(r);
 }
 
-Test(reader, frames_that_are_no_json_are_failures) {
+Test(answer_reader, frames_that_are_no_json_are_failures) {
     static const char *const bad[] = {"{\"choices\":[", "7", "[1]", "{\"choices\":7}", "\xff"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct reader *r = reader_new(PROTOCOL_OPENAI, ENDPOINT_CHAT);
@@ -185,7 +185,7 @@ Test(reader, frames_that_are_no_json_are_failures) {
     }
 }
 
-Test(reader, signed_sealed_and_scored_answers_are_not_kept) {
+Test(answer_reader, signed_sealed_and_scored_answers_are_not_kept) {
     static const struct {
         enum endpoint e;
         const char *data;
