@@ -1,4 +1,5 @@
 /* The verbs over conf: options, key, config, schema. */
+#include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 #include "tests/support/conf_text.h"
 #include "tests/support/temp_folder.h"
