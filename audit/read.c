@@ -113,12 +113,11 @@ static bool give_tail(struct tail *t, struct place *p, size_t skip) {
 /* Segments [from, to) are one chain: its last lines, and where they end. */
 static bool tail_chain(struct tail *t, const struct segments *all, size_t from, size_t to) {
     size_t begin = to, have = 0, lines = 0;
-    while (begin > from && have < t->n) {
+    do {
         if (!count_lines(t, all->all[--begin].name, &lines))
             return false;
         have += lines;
-    }
-    begin = begin < to ? begin : to - 1;
+    } while (begin > from && have < t->n);
     t->places = xrealloc(t->places, (t->n_places + 1) * sizeof *t->places);
     struct place *p = &t->places[t->n_places++];
     memcpy(p->chain, all->all[from].chain, sizeof p->chain);

@@ -140,7 +140,9 @@ static bool see_fallbacks(struct check *k, struct json v) {
         {"output_config", OF_OBJECT, RULE_READ, 0, 0, see_config},                                                     \
         {"mcp_servers", OF_ARRAY, RULE_READ, 0, 0, see_servers}, {"metadata", OF_OBJECT, 0, 0, 0, NULL},               \
         {"cache_control", OF_OBJECT, 0, 0, 0, NULL}, {"container", OF_ANY, RULE_STORED, 0, 0, NULL},                   \
-        {"thread", OF_ANY, RULE_STORED, 0, 0, NULL}, {"fallbacks", OF_ANY, 0, 0, 0, see_fallbacks}
+        {"thread", OF_ANY, RULE_STORED, 0, 0, NULL}, {                                                                 \
+        "fallbacks", OF_ANY, 0, 0, 0, see_fallbacks                                                                    \
+    }
 
 static const struct rule MESSAGES[] = {
     MESSAGE_RULES,

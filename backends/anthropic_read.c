@@ -61,8 +61,12 @@ static enum finish finish_of(struct json word) {
     static const struct {
         const char *word;
         enum finish finish;
-    } rows[] = {{"end_turn", FINISH_STOP},     {"stop_sequence", FINISH_STOP}, {"max_tokens", FINISH_LENGTH},
-                {"tool_use", FINISH_TOOLS},    {"refusal", FINISH_FILTER},     {"pause_turn", FINISH_OTHER},
+    } rows[] = {{"end_turn", FINISH_STOP},
+                {"stop_sequence", FINISH_STOP},
+                {"max_tokens", FINISH_LENGTH},
+                {"tool_use", FINISH_TOOLS},
+                {"refusal", FINISH_FILTER},
+                {"pause_turn", FINISH_OTHER},
                 {"model_context_window_exceeded", FINISH_LENGTH}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (json_is(word, rows[i].word))
@@ -144,9 +148,12 @@ static const struct {
     const char *type;
     void (*read)(struct reader *r, struct json v, struct event *out);
 } EVENTS[] = {
-    {"content_block_delta", read_delta}, {"content_block_start", read_block_start},
-    {"message_start", read_start},       {"message_delta", read_message_delta},
-    {"message_stop", read_stop},         {"ping", read_ping},
+    {"content_block_delta", read_delta},
+    {"content_block_start", read_block_start},
+    {"message_start", read_start},
+    {"message_delta", read_message_delta},
+    {"message_stop", read_stop},
+    {"ping", read_ping},
     {"error", reader_error},
 };
 

@@ -182,8 +182,8 @@ static void frame(struct writer *w, const char *type, struct str *out) {
 }
 
 static void cut_start(struct writer *w, struct json m, struct str *out) {
-    static const char *const apart[] = {"id",           "model", "content",  "stop_reason",
-                                        "stop_sequence", "usage", "stop_details"};
+    static const char *const apart[] = {"id",    "model",       "content", "stop_reason", "stop_sequence",
+                                        "usage", "stop_details"};
     static const char *const counted[] = {"output_tokens"};
     struct str *s = &w->scratch;
     str_clear(s);

@@ -37,7 +37,7 @@ struct rule {
     const char *name;
     unsigned kinds; /* OF_ bits; null is always taken as not said */
     unsigned flags;
-    double min, max;                               /* numbers; both 0: any */
+    double min, max;                                 /* numbers; both 0: any */
     bool (*see)(struct check *k, struct json value); /* further look; NULL */
 };
 #define RULES_MAX 64 /* rules of one table: a bit each */
@@ -51,25 +51,25 @@ void check_out(struct check *k, size_t mark);
 bool check_each(struct check *k, struct json array, bool (*see)(struct check *k, struct json element));
 /* Ids of objects kept at the provider, at any depth, save inside schemas and arguments. */
 bool check_stored(struct check *k, struct json v);
-bool check_text(struct check *k, struct json v);   /* a string: counted */
-bool check_reads(struct check *k, struct json v);  /* anything: raw bytes counted */
-void check_url(struct check *k, struct json url);  /* remote_content unless it is a data URL */
+bool check_text(struct check *k, struct json v);  /* a string: counted */
+bool check_reads(struct check *k, struct json v); /* anything: raw bytes counted */
+void check_url(struct check *k, struct json url); /* remote_content unless it is a data URL */
 /* Looks that several dialects share. */
 bool see_model(struct check *k, struct json v);
 bool see_stream(struct check *k, struct json v);
 bool see_temperature(struct check *k, struct json v);
 bool see_seed(struct check *k, struct json v);
-bool see_max_output(struct check *k, struct json v); /* the largest of all that are said */
-bool see_strings(struct check *k, struct json v);    /* elements of an array are strings */
+bool see_max_output(struct check *k, struct json v);           /* the largest of all that are said */
+bool see_strings(struct check *k, struct json v);              /* elements of an array are strings */
 struct json json_member(struct json object, const char *name); /* null counts as absent */
 
 #define MAX_TOK 2147483647.0 /* against token counts that overflow a product with a price */
 
 /* --- readers --- */
-#define READER_PARTS_MAX 2048        /* against a provider's answer that is all structure */
-#define READER_CHOICES_MAX 128       /* as OpenAI's own limit of n */
-#define READER_TOOLS_MAX 512         /* open tool calls of one answer */
-#define READER_ARENA_MAX (24u << 20) /* decoded text of one event: an event is at most 16 MiB */
+#define READER_PARTS_MAX 2048                /* against a provider's answer that is all structure */
+#define READER_CHOICES_MAX 128               /* as OpenAI's own limit of n */
+#define READER_TOOLS_MAX 512                 /* open tool calls of one answer */
+#define READER_ARENA_MAX (24u << 20)         /* decoded text of one event: an event is at most 16 MiB */
 #define USAGE_TOK_MAX INT64_C(1000000000000) /* a figure above it is not a count of tokens */
 
 struct reader_tool {
@@ -87,7 +87,7 @@ struct reader {
     struct arena arena; /* of one event */
     struct part *parts; /* owned */
     size_t n_parts, parts_capacity;
-    bool cut; /* parts of this event were left out */
+    bool cut;            /* parts of this event were left out */
     struct str repaired; /* data of this event with what the provider forgot */
     struct usage usage;
     struct usage_parts told;
@@ -108,7 +108,7 @@ void reader_close(struct reader *r, struct event *out);
 void event_splice(struct event *e, enum splice_what what, struct json value); /* an absent value: none */
 /* Reads an error object, or anything that may stand for one, into an EVENT_ERROR. */
 void reader_error(struct reader *r, struct json v, struct event *out);
-struct reader_tool *reader_tool(struct reader *r, int choice, int key);      /* NULL: not known */
+struct reader_tool *reader_tool(struct reader *r, int choice, int key);     /* NULL: not known */
 struct reader_tool *reader_tool_new(struct reader *r, int choice, int key); /* NULL: too many */
 int64_t usage_tok(struct json object, const char *name, int64_t otherwise);
 
@@ -155,8 +155,8 @@ void put_frame(struct writer *w, struct str *out, struct span name, struct span 
 void put_priced(struct str *out, struct span usage, const struct writer_extra *x); /* a usage object with its cost */
 /* Members of an object save those named (n of them), each with its comma. */
 void put_members(struct str *out, struct json object, const char *const *except, size_t n);
-struct span writer_id(const struct writer *w);      /* JSON text */
-struct span writer_created(const struct writer *w); /* JSON text */
+struct span writer_id(const struct writer *w);            /* JSON text */
+struct span writer_created(const struct writer *w);       /* JSON text */
 void writer_see(struct writer *w, const struct event *e); /* remembers id, created and usage */
 bool writer_hold(struct writer *w, const struct event *e, const struct writer_extra *x);
 typedef bool event_put(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out);
@@ -167,7 +167,7 @@ bool event_json(const struct event *e, struct json *out); /* its data, checked a
 /* A plain answer gathered from a stream: choices (or blocks), each with its texts. */
 #define GATHER_SLOTS_MAX 1024 /* choices, tools or blocks: against an answer that is all structure */
 struct gather_slot {
-    int choice, tool; /* tool -1: the choice itself */
+    int choice, tool;                                      /* tool -1: the choice itself */
     struct str text, reasoning, refusal, id, name, finish; /* Anthropic: text of a block, citations, its raw start */
 };
 struct gather {

@@ -15,8 +15,8 @@ static const struct endpoint_row ROWS[ENDPOINT_N] = {
     [ENDPOINT_EMBEDDINGS] = {"embeddings", DIALECT_OPENAI, "/embeddings", "/embeddings", BIT(PROTOCOL_OPENAI), false},
     [ENDPOINT_RESPONSES] = {"responses", DIALECT_RESPONSES, "/responses", "/responses", BIT(PROTOCOL_OPENAI), true},
     [ENDPOINT_MESSAGES] = {"messages", DIALECT_ANTHROPIC, "/messages", "/v1/messages", BIT(PROTOCOL_ANTHROPIC), true},
-    [ENDPOINT_COUNT_TOKENS] = {"count_tokens", DIALECT_ANTHROPIC, "/messages/count_tokens",
-                               "/v1/messages/count_tokens", BIT(PROTOCOL_ANTHROPIC), false},
+    [ENDPOINT_COUNT_TOKENS] = {"count_tokens", DIALECT_ANTHROPIC, "/messages/count_tokens", "/v1/messages/count_tokens",
+                               BIT(PROTOCOL_ANTHROPIC), false},
 };
 
 static const struct dialect_ops *const DIALECTS[DIALECT_N] = {

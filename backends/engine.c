@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#define ENGINE_MESSAGES_MAX 4096       /* against a template of nothing but frames */
-#define COMPLETION_TOK_DEFAULT 16      /* as OpenAI and vLLM do when a completion says no maximum */
+#define ENGINE_MESSAGES_MAX 4096  /* against a template of nothing but frames */
+#define COMPLETION_TOK_DEFAULT 16 /* as OpenAI and vLLM do when a completion says no maximum */
 
 static bool refuse(struct call_fault *f, enum err e, const char *field, const char *text) {
     f->err = e;
@@ -201,7 +201,8 @@ static bool ask_prompt(struct json prompt, struct arena *a, struct decode_ask *o
     if (prompt.kind == JSON_NONE)
         return refuse(f, ERR_INVALID, "prompt", "is required.");
     if (prompt.kind != JSON_STRING)
-        return refuse(f, ERR_UNSUPPORTED, "prompt", "as tokens or as a list is not supported yet by the embedded engine.");
+        return refuse(f, ERR_UNSUPPORTED, "prompt",
+                      "as tokens or as a list is not supported yet by the embedded engine.");
     out->prompt = json_text(prompt, a);
     return out->prompt.at ? true : full(f, "prompt");
 }

@@ -57,10 +57,14 @@ static bool says(const char *text, const char *const *phrases, size_t n) {
 
 static void recognise(struct provider_error *e) {
     static const char *const long_words[] = {"context_length_exceeded", "model_context_window_exceeded"};
-    static const char *const long_texts[] = {"prompt is too long",     "maximum context length",
-                                             "context window",         "context length",
-                                             "input is too long",      "token count exceeds",
-                                             "exceeds the maximum number of tokens", "exceed_context_size"};
+    static const char *const long_texts[] = {"prompt is too long",
+                                             "maximum context length",
+                                             "context window",
+                                             "context length",
+                                             "input is too long",
+                                             "token count exceeds",
+                                             "exceeds the maximum number of tokens",
+                                             "exceed_context_size"};
     static const char *const filter_words[] = {"content_filter", "content_policy_violation",
                                                "ResponsibleAIPolicyViolation"};
     bool refusal = e->status == 0 || e->status == 400 || e->status == 413 || e->status == 422;
@@ -69,8 +73,8 @@ static void recognise(struct provider_error *e) {
     e->context_window = says(e->code, long_words, ARRAY_LEN(long_words)) ||
                         says(e->type, long_texts, ARRAY_LEN(long_texts)) ||
                         says(e->message, long_texts, ARRAY_LEN(long_texts));
-    e->content_filter = says(e->code, filter_words, ARRAY_LEN(filter_words)) ||
-                        says(e->type, filter_words, ARRAY_LEN(filter_words));
+    e->content_filter =
+        says(e->code, filter_words, ARRAY_LEN(filter_words)) || says(e->type, filter_words, ARRAY_LEN(filter_words));
 }
 
 /* In a stream there is no status: the words say which one is meant. */
@@ -78,12 +82,24 @@ static int status_of(const struct provider_error *e) {
     static const struct {
         const char *word;
         int status;
-    } rows[] = {{"overloaded", 529},         {"rate_limit", 429},       {"RESOURCE_EXHAUSTED", 429},
-                {"insufficient_quota", 429}, {"throttl", 429},          {"authentication", 401},
-                {"invalid_api_key", 401},    {"permission", 403},       {"not_found", 404},
-                {"billing", 402},            {"timeout", 504},          {"unavailable", 503},
-                {"invalid_request", 400},    {"content_filter", 400},   {"context_length", 400},
-                {"api_error", 500},          {"server_error", 500},     {"internal", 500}};
+    } rows[] = {{"overloaded", 529},
+                {"rate_limit", 429},
+                {"RESOURCE_EXHAUSTED", 429},
+                {"insufficient_quota", 429},
+                {"throttl", 429},
+                {"authentication", 401},
+                {"invalid_api_key", 401},
+                {"permission", 403},
+                {"not_found", 404},
+                {"billing", 402},
+                {"timeout", 504},
+                {"unavailable", 503},
+                {"invalid_request", 400},
+                {"content_filter", 400},
+                {"context_length", 400},
+                {"api_error", 500},
+                {"server_error", 500},
+                {"internal", 500}};
     int number = 0;
     if (sscanf(e->code, "%d", &number) == 1 && number >= 400 && number <= 599)
         return number;

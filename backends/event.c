@@ -106,10 +106,10 @@ static struct span get_span(struct unpack *u) {
 }
 
 static void get_usage(struct unpack *u, struct usage *to) {
-#define X(name) to->name = (int64_t)get_most(u, 8, INT64_MAX);
+#define X(name) to->name = (int64_t)get_most(u, 8, (uint64_t)USAGE_TOK_MAX);
     USAGE_LINES(X)
 #undef X
-    to->reasoning = (int64_t)get_most(u, 8, INT64_MAX);
+    to->reasoning = (int64_t)get_most(u, 8, (uint64_t)USAGE_TOK_MAX);
     uint64_t flags = get_most(u, 1, 3);
     to->reported = flags & 1;
     to->estimated = flags >> 1 & 1;

@@ -7,12 +7,12 @@
 #include <ctype.h>
 #include <strings.h>
 
-#define SECRET_RUN_MIN 32 /* a run this long of mixed classes is taken for a key */
+#define SECRET_RUN_MIN 24 /* a run this long of mixed classes is taken for a key */
 #define HEX_KEY_CHARS 32  /* Azure keys are bare hex */
 
 static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '+' || c == '/' || c == '=' ||
-           c == '*' || c == '~' || c == '%';
+    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '+' || c == '/' || c == '*' ||
+           c == '~' || c == '%';
 }
 
 static bool starts_nocase(struct span s, const char *prefix) {
@@ -21,32 +21,46 @@ static bool starts_nocase(struct span s, const char *prefix) {
 }
 
 static bool known_key(struct span word) {
-    static const char *const starts[] = {"sk-", "sk_",  "AIza", "gsk_", "xai-", "pplx-", "hf_",
-                                         "AKIA", "ASIA", "ya29.", "eyJ", "ghp_", "nvapi-", "r8_"};
+    static const char *const starts[] = {"sk-",  "sk_",  "AIza",  "gsk_", "xai-", "pplx-",  "hf_",
+                                         "AKIA", "ASIA", "ya29.", "eyJ",  "ghp_", "nvapi-", "r8_"};
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
         if (word.n > strlen(starts[i]) + 3 && strncmp(word.at, starts[i], strlen(starts[i])) == 0)
             return true;
     return false;
 }
 
-static bool looks_random(struct span word) {
+/* One run without punctuation: names of models are words and numbers with dashes, keys are not. */
+static bool run_is_random(struct span run) {
     size_t upper = 0, lower = 0, digit = 0, hex = 0;
-    for (size_t i = 0; i < word.n; i++) {
-        unsigned char c = (unsigned char)word.at[i];
+    for (size_t i = 0; i < run.n; i++) {
+        unsigned char c = (unsigned char)run.at[i];
         upper += isupper(c) != 0;
         lower += islower(c) != 0;
         digit += isdigit(c) != 0;
         hex += isxdigit(c) != 0;
     }
-    if (hex == word.n && digit && word.n >= HEX_KEY_CHARS)
+    if (hex == run.n && digit && run.n >= HEX_KEY_CHARS)
         return true;
-    return word.n >= SECRET_RUN_MIN && upper && lower && digit;
+    return run.n >= SECRET_RUN_MIN && upper && lower && digit;
+}
+
+static bool looks_random(struct span word) {
+    for (size_t at = 0; at < word.n;) {
+        size_t end = at;
+        while (end < word.n && (isalnum((unsigned char)word.at[end]) || word.at[end] == '_' || word.at[end] == '+'))
+            end++;
+        if (run_is_random((struct span){word.at + at, end - at}))
+            return true;
+        at = end + 1;
+    }
+    return false;
 }
 
 /* After one of these the next word is a secret, whatever it looks like. */
 static bool announces(struct span before) {
-    static const char *const ends[] = {"bearer ",  "basic ",          "key=",   "key:",   "key: ",  "token=", "token: ",
-                                       "secret=",  "authorization: ", "apikey ", "password=", "signature="};
+    static const char *const ends[] = {
+        "bearer ", "basic ",          "key=",    "key:",      "key: ",     "token=", "token: ",
+        "secret=", "authorization: ", "apikey ", "password=", "signature="};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         size_t n = strlen(ends[i]);
         if (before.n >= n && strncasecmp(before.at + before.n - n, ends[i], n) == 0)

@@ -5,7 +5,6 @@
 static bool see_stream_options(struct check *k, struct json v) {
     static const struct rule rules[] = {{"include_usage", OF_BOOL, 0, 0, 0, NULL},
                                         {"include_obfuscation", OF_BOOL, 0, 0, 0, NULL}};
-    k->call->stream_options = v;
     k->call->include_usage = json_get(v, "include_usage").kind == JSON_TRUE;
     return check_object(k, v, rules, ARRAY_LEN(rules), false);
 }
@@ -128,14 +127,11 @@ static bool see_file(struct check *k, struct json v) {
 }
 
 static bool see_part(struct check *k, struct json v) {
-    static const struct rule rules[] = {{"type", OF_STRING, RULE_REQUIRED, 0, 0, NULL},
-                                        {"text", OF_STRING, 0, 0, 0, check_text},
-                                        {"refusal", OF_STRING, 0, 0, 0, check_text},
-                                        {"image_url", OF_OBJECT | OF_STRING, 0, 0, 0, see_image},
-                                        {"input_audio", OF_OBJECT, 0, 0, 0, see_input_audio},
-                                        {"file", OF_OBJECT, 0, 0, 0, see_file},
-                                        {"prompt_cache_breakpoint", OF_ANY, 0, 0, 0, NULL},
-                                        {"cache_control", OF_ANY, 0, 0, 0, NULL}};
+    static const struct rule rules[] = {
+        {"type", OF_STRING, RULE_REQUIRED, 0, 0, NULL},       {"text", OF_STRING, 0, 0, 0, check_text},
+        {"refusal", OF_STRING, 0, 0, 0, check_text},          {"image_url", OF_OBJECT | OF_STRING, 0, 0, 0, see_image},
+        {"input_audio", OF_OBJECT, 0, 0, 0, see_input_audio}, {"file", OF_OBJECT, 0, 0, 0, see_file},
+        {"prompt_cache_breakpoint", OF_ANY, 0, 0, 0, NULL},   {"cache_control", OF_ANY, 0, 0, 0, NULL}};
     return check_object(k, v, rules, ARRAY_LEN(rules), true);
 }
 
@@ -182,14 +178,17 @@ static bool see_messages(struct check *k, struct json v) {
 /* What the three tables share. */
 #define COMMON_RULES                                                                                                   \
     {"model", OF_STRING, RULE_REQUIRED, 0, 0, see_model}, {"user", OF_STRING, 0, 0, 0, NULL},                          \
-        {"safety_identifier", OF_STRING, 0, 0, 0, NULL}, {"metadata", OF_OBJECT, 0, 0, 0, NULL},                       \
-        {"service_tier", OF_STRING, 0, 0, 0, NULL}
+        {"safety_identifier", OF_STRING, 0, 0, 0, NULL}, {"metadata", OF_OBJECT, 0, 0, 0, NULL}, {                     \
+        "service_tier", OF_STRING, 0, 0, 0, NULL                                                                       \
+    }
 #define SAMPLING_RULES                                                                                                 \
     {"stream", OF_BOOL, 0, 0, 0, see_stream}, {"stream_options", OF_OBJECT, 0, 0, 0, see_stream_options},              \
         {"temperature", OF_NUMBER, 0, 0, 2, see_temperature}, {"top_p", OF_NUMBER, 0, 0, 1, NULL},                     \
         {"frequency_penalty", OF_NUMBER, 0, -2, 2, NULL}, {"presence_penalty", OF_NUMBER, 0, -2, 2, NULL},             \
         {"logit_bias", OF_OBJECT, 0, 0, 0, NULL}, {"n", OF_NUMBER, RULE_WHOLE, 1, 128, see_choices},                   \
-        {"stop", OF_STRING | OF_ARRAY, 0, 0, 0, see_strings}, {"seed", OF_NUMBER, RULE_WHOLE, 0, 0, see_seed}
+        {"stop", OF_STRING | OF_ARRAY, 0, 0, 0, see_strings}, {                                                        \
+        "seed", OF_NUMBER, RULE_WHOLE, 0, 0, see_seed                                                                  \
+    }
 
 static const struct rule CHAT[] = {
     COMMON_RULES,
@@ -288,6 +287,7 @@ static bool completions_call(struct check *k) {
 
 bool openai_call(struct check *k) {
     struct llm_call *c = k->call;
+    c->stream_options = json_get(c->body, "stream_options"); /* null too: it is a place to splice */
     if (c->endpoint == ENDPOINT_CHAT)
         return check_object(k, c->body, CHAT, ARRAY_LEN(CHAT), true);
     if (c->endpoint == ENDPOINT_COMPLETIONS)

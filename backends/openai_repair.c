@@ -13,7 +13,8 @@ static void repair(struct reader *r, struct edits *out, size_t at, size_t n, con
         out->at[out->n++] = (struct edit){at, n, span_of(copy)};
 }
 
-static void repair_inside(struct reader *r, struct edits *out, struct span data, struct json object, const char *member) {
+static void repair_inside(struct reader *r, struct edits *out, struct span data, struct json object,
+                          const char *member) {
     char text[96];
     snprintf(text, sizeof text, "%s%s", member, json_count(object) ? "," : "");
     repair(r, out, (size_t)(object.raw.at - data.at) + 1, 0, text);
@@ -70,7 +71,8 @@ static void repair_tool(struct reader *r, struct edits *out, struct span data, i
     struct span id_text = reader_text(r, id);
     int64_t said = -1;
     char text[64];
-    if (call.kind != JSON_OBJECT || (index.kind == JSON_NUMBER && (!json_i64(index, &said) || said < 0 || said > 1 << 20)))
+    if (call.kind != JSON_OBJECT ||
+        (index.kind == JSON_NUMBER && (!json_i64(index, &said) || said < 0 || said > 1 << 20)))
         return;
     struct reader_tool *t = tool_resolve(r, choice, (int)said, id_text.n ? crc32_of(id_text) | 1 : 0, name.raw.n > 2);
     if (!t || t->key == said)

@@ -3,7 +3,6 @@
  * does not know are carried along. */
 #include "backends/dialect.h"
 
-
 static void put_tool_calls(struct str *s, struct json calls) {
     static const char *const index[] = {"index"};
     struct json_walk walk;
@@ -87,8 +86,8 @@ static bool gather_part(struct gather *g, const struct part *p) {
     s = gather_slot(g, p->choice, tool ? p->tool : -1);
     if (!s)
         return false;
-    struct str *to[] = {[PART_ROLE] = NULL,          [PART_TEXT] = &s->text,      [PART_REASONING] = &s->reasoning,
-                        [PART_REFUSAL] = &s->refusal, [PART_TOOL_OPEN] = NULL,     [PART_TOOL_ARGS] = &s->text,
+    struct str *to[] = {[PART_ROLE] = NULL,           [PART_TEXT] = &s->text,  [PART_REASONING] = &s->reasoning,
+                        [PART_REFUSAL] = &s->refusal, [PART_TOOL_OPEN] = NULL, [PART_TOOL_ARGS] = &s->text,
                         [PART_FINISH] = &s->finish};
     if (p->kind == PART_TOOL_OPEN) {
         str_put(&s->id, p->id);

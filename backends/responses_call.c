@@ -3,8 +3,6 @@
  * name, since the gateway's account there is shared by all teams. */
 #include "backends/dialect.h"
 
-static bool see_part(struct check *k, struct json v);
-
 static bool see_image_url(struct check *k, struct json v) {
     check_url(k, v);
     return true;
@@ -30,16 +28,12 @@ static void count_part(struct check *k, struct json type) {
 }
 
 static bool see_part(struct check *k, struct json v) {
-    static const struct rule rules[] = {{"type", OF_STRING, RULE_REQUIRED, 0, 0, NULL},
-                                        {"text", OF_STRING, 0, 0, 0, check_text},
-                                        {"refusal", OF_STRING, 0, 0, 0, check_text},
-                                        {"image_url", OF_STRING, 0, 0, 0, see_image_url},
-                                        {"detail", OF_STRING, 0, 0, 0, NULL},
-                                        {"file_id", OF_STRING, RULE_STORED, 0, 0, NULL},
-                                        {"file_data", OF_STRING, 0, 0, 0, NULL},
-                                        {"file_url", OF_STRING, 0, 0, 0, see_file_url},
-                                        {"filename", OF_STRING, RULE_READ, 0, 0, NULL},
-                                        {"input_audio", OF_OBJECT, 0, 0, 0, NULL}};
+    static const struct rule rules[] = {
+        {"type", OF_STRING, RULE_REQUIRED, 0, 0, NULL}, {"text", OF_STRING, 0, 0, 0, check_text},
+        {"refusal", OF_STRING, 0, 0, 0, check_text},    {"image_url", OF_STRING, 0, 0, 0, see_image_url},
+        {"detail", OF_STRING, 0, 0, 0, NULL},           {"file_id", OF_STRING, RULE_STORED, 0, 0, NULL},
+        {"file_data", OF_STRING, 0, 0, 0, NULL},        {"file_url", OF_STRING, 0, 0, 0, see_file_url},
+        {"filename", OF_STRING, RULE_READ, 0, 0, NULL}, {"input_audio", OF_OBJECT, 0, 0, 0, NULL}};
     count_part(k, json_member(v, "type"));
     return check_object(k, v, rules, ARRAY_LEN(rules), true);
 }

@@ -58,8 +58,8 @@ bool responses_end(struct writer *w, const struct usage *u, const struct writer_
 struct cut {
     struct writer *w;
     struct str *out;
-    struct str *s; /* one event */
-    int64_t item;  /* output_index */
+    struct str *s;  /* one event */
+    int64_t item;   /* output_index */
     struct span id; /* item_id, raw */
 };
 

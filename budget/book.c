@@ -13,8 +13,10 @@ void books_init(struct books *b) {
 }
 
 static void book_free(struct book *book) {
-    for (struct link *k; (k = list_shift(&book->old));)
-        free(container_of(k, struct account, link));
+    for (struct account *a = book->old, *older; a; a = older) {
+        older = a->older;
+        free(a);
+    }
     free(book->now);
     free(book);
 }
@@ -39,7 +41,6 @@ struct book *book_get(struct books *b, const struct owner *of, const char *name,
     book->level = of->level;
     book->period = period;
     book->zone = zone;
-    list_init(&book->old);
     map_put(&b->by_name, span_of(name), book);
     return book;
 }
@@ -55,11 +56,12 @@ static void owner_count_in(struct books *b, struct owner *o, const struct zone *
 }
 
 struct owner *owner_get(struct books *b, const struct ledger_owner *of, enum budget_level level) {
+    assert(of);
     struct owner *o = map_find(&b->owners, span_of(of->name));
     if (!o) {
         o = xcalloc(1, sizeof *o);
-        memcpy(o->name, of->name, sizeof o->name);
-        o->level = level;
+        *o = (struct owner){.level = level};
+        memcpy(o->name, of->name, strlen(of->name) + 1);
         map_put(&b->owners, span_of(of->name), o);
     }
     if (o->zone != of->zone)
@@ -72,10 +74,12 @@ bool account_holds(const struct account *a, int64_t wall_us) {
 }
 
 static void retire(struct account *a) {
-    if (a->refs > 0)
-        list_append(&a->book->old, &a->link);
-    else
+    if (a->refs == 0) {
         free(a);
+        return;
+    }
+    a->older = a->book->old;
+    a->book->old = a;
 }
 
 struct account *book_account(struct book *book, int64_t now_us) {
@@ -97,7 +101,10 @@ void account_drop(struct account *a) {
     assert(a->refs > 0);
     if (--a->refs > 0 || a == a->book->now)
         return;
-    list_remove(&a->book->old, &a->link);
+    struct account **at = &a->book->old;
+    while (*at != a)
+        at = &(*at)->older;
+    *at = a->older;
     free(a);
 }
 

@@ -9,10 +9,9 @@
 #define TOLLGATE_BUDGET_BOOK_H
 
 #include "budget/ledger.h"
-#include "gateway/base/list.h"
 
 struct account {
-    struct link link; /* on its book's list of old accounts */
+    struct account *older; /* on its book's list of old accounts */
     struct book *book;
     int64_t from_us, to_us;
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
@@ -26,9 +25,8 @@ struct book {
     enum budget_level level;
     enum period period;
     const struct zone *zone;
-    bool budget;         /* a hold has asked for it as a budget: it is shown */
     struct account *now; /* owned; NULL before first use */
-    struct list old;     /* owned; periods that are over but have calls in them */
+    struct account *old; /* owned; periods that are over but have calls in them */
 };
 
 #define SPEND_PERIODS 4 /* day, week, month, total */

@@ -195,7 +195,7 @@ static void list_scope(const struct ledger_scope *s, void *user) {
 static void see_account(const struct ledger_account *a, void *user) {
     struct listing *l = user;
     struct listed *one = map_find(&l->by_name, span_of(a->name));
-    if (!one && !a->budget)
+    if (!one && a->in_flight == 0)
         return;
     if (one && l->now_us < a->to_us)
         one->seen = true;

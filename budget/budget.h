@@ -68,7 +68,7 @@ enum budget_level { LEVEL_KEY, LEVEL_TEAM, LEVEL_ORGANIZATION };
 extern const char *const budget_level_names[];
 
 struct scope_ref { /* one budget in one period, by name: outlives a conf */
-    char name[96]; /* "team/search#0/month" */
+    char name[96]; /* "team/search/month@UTC": whose, which period, in which zone */
     enum budget_level level;
     int64_t period_from_us, period_to_us;
 };
@@ -109,7 +109,9 @@ struct budget_view {
     const char *scope; /* borrowed until the next call */
     enum budget_level level;
     enum period period;
-    int64_t limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more */
+    int64_t
+        limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more (it is shown while
+                              calls stand in it) */
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
     int64_t period_from_us, period_to_us;
     int in_flight;

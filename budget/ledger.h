@@ -51,13 +51,12 @@ struct rate_ask {
 
 struct ledger_account { /* what a store knows of one budget in one period */
     char name[SCOPE_NAME_MAX];
-    bool budget;       /* a call has been held to it; false: only spend is counted here */
     const char *owner; /* as in struct ledger_owner; borrowed until the walk goes on */
     enum budget_level level;
     enum period period;
     int64_t from_us, to_us;
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
-    int in_flight;
+    int in_flight; /* 0 in an account that only counts spend */
 };
 
 struct ledger_ops {

@@ -62,7 +62,6 @@ static void standing_of(struct memory *m, const struct ledger_ask *ask, struct s
     for (int i = 0; i < ask->n; i++) {
         const struct ledger_scope *scope = &ask->scopes[i];
         struct book *book = book_get(&m->books, s->owners[scope->level], scope->name, scope->period, scope->zone);
-        book->budget = true;
         stand(s, book_account(book, ask->now_us), true);
     }
     for (int i = 0; i < LEDGER_OWNERS; i++) {
@@ -313,8 +312,7 @@ struct walk {
 };
 
 static void account_tell(const struct account *a, const struct walk *w) {
-    struct ledger_account told = {.budget = a->book->budget,
-                                  .owner = a->book->owner,
+    struct ledger_account told = {.owner = a->book->owner,
                                   .level = a->book->level,
                                   .period = a->book->period,
                                   .from_us = a->from_us,
@@ -335,8 +333,7 @@ static void memory_each(void *store, int64_t now_us, void (*see)(const struct le
         struct book *book = e->value;
         if (book->now && (now_us < book->now->to_us || book->now->in_flight > 0))
             account_tell(book->now, &w);
-        for (struct link *k = list_first(&book->old); k; k = list_next(&book->old, k)) {
-            const struct account *a = container_of(k, struct account, link);
+        for (const struct account *a = book->old; a; a = a->older) {
             if (a->in_flight > 0)
                 account_tell(a, &w);
         }

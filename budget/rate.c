@@ -39,8 +39,8 @@ static void limiter_free(struct limiter *l) {
 }
 
 void rates_free(struct rates *r) {
-    for (struct link *k; (k = list_shift(&r->to_look));)
-        limiter_free(container_of(k, struct limiter, link));
+    for (struct map_entry *e = map_next(&r->by_name, NULL); e; e = map_next(&r->by_name, e))
+        limiter_free(e->value);
     map_fini(&r->by_name);
     free(r);
 }

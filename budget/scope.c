@@ -99,8 +99,14 @@ static struct budgets_of of_key(const struct conf_key *key, const char *owner) {
     return (struct budgets_of){LEVEL_KEY, owner, key->name, key->budgets, key->n_budgets, FACTOR_ONE};
 }
 
-static struct budgets_of of_team(const struct conf *conf, const struct conf_team *team, const char *owner) {
-    int64_t share = share_among(conf->hold.max_share_key, team->n_keys);
+/* A key that was admitted at run time is none of those that conf lists for its team. */
+static size_t members_of(const struct conf_team *team, const struct conf_key *key) {
+    return team->n_keys + (key && key->runtime);
+}
+
+static struct budgets_of of_team(const struct conf *conf, const struct conf_team *team, const struct conf_key *key,
+                                 const char *owner) {
+    int64_t share = share_among(conf->hold.max_share_key, members_of(team, key));
     return (struct budgets_of){LEVEL_TEAM, owner, team->name, team->budgets, team->n_budgets, share};
 }
 
@@ -127,7 +133,7 @@ static bool ask_fill(const struct conf *conf, const struct conf_key *key, const 
     if (key)
         sets[LEVEL_KEY] = of_key(key, o[LEVEL_KEY].name);
     if (team)
-        sets[LEVEL_TEAM] = of_team(conf, team, o[LEVEL_TEAM].name);
+        sets[LEVEL_TEAM] = of_team(conf, team, key, o[LEVEL_TEAM].name);
     sets[LEVEL_ORGANIZATION] = of_organization(conf, o[LEVEL_ORGANIZATION].name);
     ask->n = 0;
     for (int i = 0; i < LEDGER_OWNERS; i++) {
@@ -192,7 +198,7 @@ void ledger_scopes_each(const struct conf *conf, void (*see)(const struct ledger
     for (size_t t = 0; t < conf->n_teams; t++) {
         const struct conf_team *team = &conf->teams[t];
         ledger_owner_name(LEVEL_TEAM, span_of(team->name), owner);
-        struct budgets_of set = of_team(conf, team, owner);
+        struct budgets_of set = of_team(conf, team, NULL, owner);
         each_of(&set, see, user);
     }
     ledger_owner_name(LEVEL_ORGANIZATION, SPAN_NONE, owner);

@@ -121,7 +121,7 @@ static void add_name(struct sha256 *key, struct span name) {
 }
 
 static void add_headers(const struct cache_ask *ask, struct sha256 *key) {
-    struct header sorted[KEY_HEADERS_MAX];
+    struct header sorted[KEY_HEADERS_MAX] = {{SPAN_NONE, SPAN_NONE}};
     for (size_t i = 0; i < ask->n_headers; i++)
         sorted[i] = header_of(ask->headers[i]);
     qsort(sorted, ask->n_headers, sizeof *sorted, by_name);
@@ -133,10 +133,20 @@ static void add_headers(const struct cache_ask *ask, struct sha256 *key) {
     }
 }
 
+static bool is_large(const struct cache_ask *ask) {
+    struct span raw = ask->body.raw;
+    size_t commas = 0;
+    if (raw.n > KEY_BODY_MAX || ask->n_headers > KEY_HEADERS_MAX)
+        return true;
+    for (size_t i = 0; i < raw.n; i++)
+        commas += raw.at[i] == ',';
+    return commas > KEY_COMMAS_MAX;
+}
+
 const char *key_make(const struct cache_ask *ask, uint8_t out[SHA256_BYTES]) {
     if (ask->body.kind != JSON_OBJECT)
         return "no_object";
-    if (ask->body.raw.n > KEY_BODY_MAX || ask->n_headers > KEY_HEADERS_MAX)
+    if (is_large(ask))
         return "too_large";
     struct sha256 *key = sha256_new();
     add_field(key, SPAN(KEY_FORM));

@@ -4,8 +4,10 @@
 
 #include "cache/cache.h"
 
-#define KEY_BODY_MAX (4 << 20) /* bytes; a larger body has no key, or making one would hold up the loop */
-#define KEY_HEADERS_MAX 128    /* a call with more forwarded headers has no key, for the same reason */
+/* Making a key must not hold up the loop: a call beyond any of these has none. */
+#define KEY_BODY_MAX (1 << 20)   /* bytes of the body */
+#define KEY_COMMAS_MAX (1 << 16) /* of the body: against a million tiny values, each of them work */
+#define KEY_HEADERS_MAX 128      /* forwarded headers */
 
 /* NULL and the key, or the static reason why there is none. */
 const char *key_make(const struct cache_ask *ask, uint8_t out[SHA256_BYTES]);

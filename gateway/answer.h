@@ -12,9 +12,9 @@
 #include "backends/backends.h"
 #include "gateway/base/list.h"
 
-#define ANSWER_KEEP_MAX (8 << 20)  /* bytes of a kept answer: more is not cached */
-#define ANSWER_WINDOW (128 * 1024) /* unread bytes at which a window's writer stops */
-#define ANSWER_MAX (96 << 20)      /* one event can be large (a whole plain answer); more is an error */
+#define ANSWER_KEEP_MAX (8 << 20) /* bytes of a kept answer: more is not cached */
+#define ANSWER_WINDOW (32 * 1024) /* unread bytes at which a window's writer stops */
+#define ANSWER_MAX (96 << 20)     /* one event can be large (a whole plain answer); more is an error */
 
 struct answer {
     int refs;

@@ -293,10 +293,6 @@ bool attempt_start(struct request *r) {
     frame_init(&a->frames);
     str_init(&a->plain, PLAIN_ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
-    if (!routing_begin(r->gateway->routing, c, clock_mono_us())) {
-        attempt_fail(r, OUTCOME_RATE_LIMITED, "no slot in flight");
-        return false;
-    }
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
     r->answer->degraded = c->degraded;
     if (c->backend->protocol == PROTOCOL_DECODE)
@@ -321,6 +317,8 @@ static const enum err told[OUTCOME_N] = {
     [OUTCOME_MODEL_MISSING] = ERR_UPSTREAM,
     [OUTCOME_CONTEXT_WINDOW] = ERR_CONTEXT,
     [OUTCOME_CONTENT_FILTER] = ERR_FILTERED,
+    [OUTCOME_NO_SLOT] = ERR_NO_TARGET,
+    [OUTCOME_OVER_BUDGET] = ERR_BUDGET,
 };
 
 /* The provider's own words on what is wrong with the call; its status when it is of the caller's making. */
@@ -361,6 +359,21 @@ static void back_off(struct request *r, int next) {
     r->not_before_us = clock_mono_us() + wait_us / 2 + (int64_t)(random_u64() % (uint64_t)(wait_us / 2 + 1));
 }
 
+/* Moves on to a choice of the plan; the ladder's reason is noted when it lies below. */
+static void move_to(struct request *r, int next, enum outcome after) {
+    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung)
+        r->down = outcome_reason(after);
+    r->at = next;
+}
+
+bool attempt_pass_over(struct request *r, enum outcome outcome) {
+    int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    if (next < 0)
+        return false;
+    move_to(r, next, outcome);
+    return true;
+}
+
 enum walk attempt_next_or_give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
     if (r->answer->content)
@@ -369,8 +382,6 @@ enum walk attempt_next_or_give_up(struct request *r) {
     if (next < 0)
         return give_up(r);
     back_off(r, next);
-    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung)
-        r->down = outcome_reason(outcome);
-    r->at = next;
+    move_to(r, next, outcome);
     return go(r, STATE_HOLD);
 }

@@ -24,7 +24,7 @@ struct attempt {
     struct provider_error error;
 };
 
-/* Begins the try of r->plan.choices[r->at]. False when it cannot even begin: then it has ended, too. */
+/* Begins the try of r->plan.choices[r->at], for which routing_begin has said yes. False when it cannot even begin: then it has ended, too. */
 bool attempt_start(struct request *r);
 /* Moves what has come into the answer, as far as there is room. Ends the attempt when its source has ended. */
 void attempt_pump(struct request *r);
@@ -32,6 +32,9 @@ void attempt_pump(struct request *r);
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why);
 /* The one place that decides: after a failed try before content, the state to go to. */
 enum walk attempt_next_or_give_up(struct request *r);
+
+/* A choice that could not even be tried (no slot, no money): goes on to the one that may follow it; false: there is none. */
+must_check bool attempt_pass_over(struct request *r, enum outcome outcome);
 
 /* For the two halves: attempt.c begins, ends and decides; source.c reads what comes. */
 void attempt_succeed(struct request *r);

@@ -9,7 +9,7 @@
 
 #define INFLATE_BYTES 16384
 
-static bool feed(struct http_call *c) {
+static void feed(struct http_call *c) {
     struct conn *k = &c->up->conn;
     while (c->piece < c->n_body_out && evbuffer_get_length(k->out) < FEED_BYTES && !k->broken) {
         struct span s = c->body_out[c->piece];
@@ -22,17 +22,15 @@ static bool feed(struct http_call *c) {
             c->piece_at = 0;
         }
     }
-    return c->piece == c->n_body_out;
 }
 
+/* Goes on until the kernel takes no more: only then will an event say that there is room again. */
 static void send_more(struct http_call *c) {
     struct conn *k = &c->up->conn;
-    size_t unsent;
     do {
         feed(c);
-        unsent = conn_unsent(k);
         conn_flush(k);
-    } while (conn_unsent(k) < unsent && c->piece < c->n_body_out);
+    } while (c->piece < c->n_body_out && k->writable && !k->broken && k->end == CONN_OPEN);
 }
 
 void call_talk(struct http_call *c) {

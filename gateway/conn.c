@@ -322,10 +322,11 @@ void conn_io(struct conn *c) {
     conn_flush(c);
 }
 
+/* No event comes for bytes that were already announced, so whoever makes room asks for another round. */
 void conn_pause(struct conn *c, bool paused) {
-    if (c->paused && !paused && c->readable && c->fd >= 0)
-        turn_wake(c->turn, &c->item);
     c->paused = paused;
+    if (c->fd >= 0 && !paused && c->readable && c->end == CONN_OPEN)
+        turn_wake(c->turn, &c->item);
 }
 
 size_t conn_unsent(const struct conn *c) {

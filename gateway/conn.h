@@ -47,9 +47,9 @@ struct conn {
 /* Takes a non-blocking socket. `connecting`: connect() is under way. */
 void conn_init(struct conn *c, struct turn *t, int fd, bool connecting, size_t in_max);
 void conn_start_tls(struct conn *c, SSL *ssl, bool server); /* takes ssl */
-void conn_io(struct conn *c);    /* connects, shakes hands, reads, writes: what can be done now */
-void conn_flush(struct conn *c); /* writes what can be written now */
-void conn_pause(struct conn *c, bool paused);
+void conn_io(struct conn *c);                 /* connects, shakes hands, reads, writes: what can be done now */
+void conn_flush(struct conn *c);              /* writes what can be written now */
+void conn_pause(struct conn *c, bool paused); /* call with false also after taking bytes out of a full `in` */
 size_t conn_unsent(const struct conn *c);
 /* No byte will follow: close_notify and FIN. Call when conn_unsent is 0. */
 void conn_finish(struct conn *c);

@@ -162,8 +162,8 @@ static void step_flush(struct client *c) {
         next_request(c);
         return;
     }
-    conn_pause(&c->conn, false);
     exchange_take_body(x, true);
+    conn_pause(&c->conn, false);
     if (x->body_ended)
         next_request(c);
     else if (x->failed || c->passed_over > HTTP_STRANGER_DRAIN || now_us - c->since_us >= LINGER_US)
@@ -175,8 +175,7 @@ static void step_linger(struct client *c) {
     size_t limit = c->x && c->x->wanted ? CALLER_DRAIN : HTTP_STRANGER_DRAIN;
     evbuffer_drain(c->conn.in, n);
     c->passed_over += n;
-    if (c->passed_over > limit)
-        conn_pause(&c->conn, true);
+    conn_pause(&c->conn, c->passed_over > limit);
     bool left = c->conn.end != CONN_OPEN || (c->conn.paused && c->conn.hup);
     if (left || clock_mono_us() - c->since_us >= LINGER_US)
         client_drop(c, false);

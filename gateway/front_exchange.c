@@ -229,6 +229,14 @@ static void put_framing(struct exchange *x, struct evbuffer *out, int status, in
         evbuffer_add_printf(out, "connection: keep-alive\r\n");
 }
 
+/* The client's clock for taking bytes begins when there are some: an answer may have been long in coming. */
+static struct evbuffer *output(struct exchange *x) {
+    struct conn *c = &x->client->conn;
+    if (!conn_unsent(c))
+        c->moved_us = clock_mono_us();
+    return c->out;
+}
+
 void exchange_send_head(struct exchange *x, int status, const struct http_field *fields, size_t n,
                         int64_t content_length) {
     static const char *const ours[] = {"date", "connection", "transfer-encoding", "content-length", "keep-alive"};
@@ -236,7 +244,7 @@ void exchange_send_head(struct exchange *x, int status, const struct http_field 
     x->head_sent = true;
     if (!x->client)
         return;
-    struct evbuffer *out = x->client->conn.out;
+    struct evbuffer *out = output(x);
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\ndate: %s\r\n", status, reason(status), date());
     fields_put(out, fields, n, ours, ARRAY_LEN(ours));
     put_framing(x, out, status, content_length);
@@ -265,7 +273,7 @@ void exchange_send(struct exchange *x, struct span bytes) {
     assert(x->head_sent && !x->ended);
     if (!x->client || x->swallow || !bytes.n || x->client->conn.broken)
         return;
-    struct evbuffer *out = x->client->conn.out;
+    struct evbuffer *out = output(x);
     char size[24];
     if (x->chunked_out)
         evbuffer_add(out, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", bytes.n));
@@ -287,7 +295,7 @@ void exchange_end(struct exchange *x, bool keep) {
     if (!x->client)
         return;
     if (x->chunked_out && !x->swallow)
-        evbuffer_add(x->client->conn.out, "0\r\n\r\n", 5);
+        evbuffer_add(output(x), "0\r\n\r\n", 5);
     x->client->seen_unsent = conn_unsent(&x->client->conn);
     wake(x);
 }

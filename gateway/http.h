@@ -15,7 +15,7 @@
 
 struct evbuffer;
 
-#define HTTP_WINDOW (256 * 1024)        /* bytes of a body that may wait untaken */
+#define HTTP_WINDOW (64 * 1024)         /* bytes of a body that may wait untaken */
 #define HTTP_FIELDS_MAX 100             /* header fields of one head */
 #define HTTP_TARGET_MAX (8 * 1024)      /* bytes of a request target: 414 */
 #define HTTP_STRANGER_DRAIN (64 * 1024) /* bytes of an unwanted body that are read before the connection closes */

@@ -63,7 +63,7 @@ enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 #define FORWARDED_FIELDS_MAX 4      /* header fields that may pass to a provider */
 #define REQUEST_LABELS_MAX 16       /* labels of a record */
 #define REPLY_FIELDS_MAX 32         /* header fields of a reply */
-#define CLIENT_WINDOW (64 * 1024)   /* unsent bytes above which nothing more is written to a client */
+#define CLIENT_WINDOW (32 * 1024)   /* unsent bytes above which nothing more is written to a client */
 
 struct route;
 

@@ -103,6 +103,7 @@ static enum walk refuse_rate(struct request *r) {
     r->retry_after_us = op->retry_after_us;
     if (op->err != ERR_RATE)
         return refuse(r, op->err);
+    str_putc(&r->details, ','); /* the members follow others in the error object */
     json_put_str(&r->details, "limit", op->limit);
     json_put_str(&r->details, "level", op->level);
     return refuse_saying(r, ERR_RATE, "The %s's limit of %" PRId64 " %s is reached; the next call fits in %s.",
@@ -275,6 +276,7 @@ static enum walk refuse_budget(struct request *r) {
     r->no_retry = r->hold.err == ERR_BUDGET;
     if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
         return refuse(r, r->hold.err);
+    str_putc(&r->details, ',');
     json_put_str(&r->details, "level", budget_level_names[no->level]);
     json_put_raw(&r->details, "limit", span_of(money_text(no->limit_nanousd, limit)));
     json_put_raw(&r->details, "spent", span_of(money_text(no->settled_nanousd, spent)));
@@ -289,15 +291,6 @@ static enum walk refuse_budget(struct request *r) {
         err_row(r->hold.err)->text, budget_level_names[no->level], no->scope, limit, period_names[no->period], spent,
         held, needed, resets ? " It resets at " : "", resets ? reset : "", contact ? " Contact: " : "",
         contact ? contact : "");
-}
-
-/* The next choice below that may be taken because the money does not reach; -1: none. */
-static int cheaper_choice(const struct request *r) {
-    for (int i = r->at + 1; i < r->plan.n; i++)
-        if (r->plan.choices[i].rung > r->plan.choices[r->at].rung &&
-            r->plan.choices[i].only_for & REASON_BIT(REASON_BUDGET))
-            return i;
-    return -1;
 }
 
 static enum progress ask_ledger(struct request *r, int64_t needed) {
@@ -332,11 +325,8 @@ enum walk step_hold(struct request *r) {
         return WALK_WAIT;
     if (!r->hold.err)
         return go(r, STATE_ADMIT);
-    int cheaper = r->hold.err == ERR_BUDGET ? cheaper_choice(r) : -1;
-    if (cheaper < 0)
+    if (r->hold.err != ERR_BUDGET || !attempt_pass_over(r, OUTCOME_OVER_BUDGET))
         return refuse_budget(r);
-    r->at = cheaper;
-    r->down = REASON_BUDGET;
     r->asked = false;
     return WALK_MORE;
 }

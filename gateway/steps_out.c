@@ -31,6 +31,14 @@ static void read_own_answer(struct request *r) {
     }
 }
 
+/* This choice has no slot: another one is held for, or the client is told when to come again. */
+static enum walk try_elsewhere(struct request *r) {
+    if (attempt_pass_over(r, OUTCOME_NO_SLOT))
+        return go(r, STATE_HOLD);
+    r->retry_after_us = US_PER_S;
+    return refuse_saying(r, ERR_NO_TARGET, "Every target is at its limit of calls in flight.");
+}
+
 enum walk step_send(struct request *r) {
     int64_t now_us = clock_mono_us();
     if (r->client_left && !request_has_readers(r))
@@ -42,6 +50,8 @@ enum walk step_send(struct request *r) {
         return WALK_WAIT;
     }
     read_own_answer(r);
+    if (!r->attempt && !routing_begin(r->gateway->routing, &r->plan.choices[r->at], now_us))
+        return try_elsewhere(r);
     if (!r->attempt && !attempt_start(r))
         return attempt_next_or_give_up(r);
     r->doing = "waiting for the first content";

@@ -66,7 +66,8 @@ static bool write_event(struct request *r, const struct event *e) {
 
 static void end_well(struct request *r) {
     char mark[256];
-    struct writer_extra extra = {.cost_nanousd = r->conf->disclose.cost && r->call.stream ? cost_with(r, &r->answer->usage) : -1,
+    struct writer_extra extra = {.cost_nanousd =
+                                     r->conf->disclose.cost && r->call.stream ? cost_with(r, &r->answer->usage) : -1,
                                  .tollgate = marker(r, mark)};
     r->whole = writer_end(r->writer, &r->answer->usage, &extra, &r->out);
     if (r->whole)

@@ -7,14 +7,15 @@
 
 #include <stdio.h>
 
-/* The worst case counts a token a byte; real text has three to five bytes a token. A window under an eighth of the worst
- * case is too small for sure. In between the provider decides: it answers "too long", and the plan goes on below. */
-#define BOUND_PER_TOK 8
+/* Nobody has counted the tokens, and a guess errs by a factor of two. Between half of it and the whole the provider
+ * decides: it answers "too long", and the plan goes on below. */
+#define GUESS_SLACK 2
 
 struct candidate {
     const struct conf_backend *backend;
     struct span model;
     const char *target;
+    struct conf_model facts; /* of a candidate within the boundaries */
 };
 
 static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...) printf_like(4, 5);
@@ -83,15 +84,14 @@ static bool is_off(const struct planner *p, const struct candidate *c, struct ve
 }
 
 static bool is_too_small(const struct planner *p, const struct candidate *c, struct verdict *v) {
-    struct conf_model facts = conf_model_facts(p->needs->conf, c->backend, c->model);
-    if (facts.context_tok <= 0)
+    int64_t context_tok = c->facts.context_tok;
+    if (context_tok <= 0)
         return false;
-    if (p->needs->in_bound_tok / BOUND_PER_TOK > facts.context_tok)
-        return say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small",
-                   (long long)facts.context_tok);
-    return p->needs->max_output_tok > facts.context_tok &&
+    if (p->needs->in_bound_tok / GUESS_SLACK > context_tok)
+        return say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small", (long long)context_tok);
+    return p->needs->max_output_tok > context_tok &&
            say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small for %lld of output",
-               (long long)facts.context_tok, (long long)p->needs->max_output_tok);
+               (long long)context_tok, (long long)p->needs->max_output_tok);
 }
 
 static bool cannot(const struct planner *p, const struct candidate *c, struct verdict *v) {
@@ -100,8 +100,7 @@ static bool cannot(const struct planner *p, const struct candidate *c, struct ve
         const char *name;
     } caps[] = {{CAP_VISION, "vision"}, {CAP_TOOLS, "tools"},         {CAP_JSON_SCHEMA, "json_schema"},
                 {CAP_AUDIO, "audio"},   {CAP_DOCUMENTS, "documents"}, {CAP_LOGPROBS, "logprobs"}};
-    struct conf_model facts = conf_model_facts(p->needs->conf, c->backend, c->model);
-    unsigned missing = p->needs->caps & facts.caps_said & ~facts.caps;
+    unsigned missing = p->needs->caps & c->facts.caps_said & ~c->facts.caps;
     for (size_t i = 0; i < ARRAY_LEN(caps); i++)
         if (missing & caps[i].cap)
             return say(v, BARRIER_ABILITY, REASON_CAPABILITY, "no %s", caps[i].name);
@@ -223,7 +222,7 @@ static bool is_there_already(const struct planner *p, const struct lane *lane, c
 }
 
 static void gather_lane(struct planner *p, const struct lane *lane, struct rung_lanes *out) {
-    struct verdict v;
+    struct verdict v = {.barrier = BARRIER_NONE};
     struct part_names names = {span_of(lane->backend->name), span_of(lane->target),
                                span_of(lane->key ? lane->key->name : NULL)};
     struct lane *slot = &out->lanes[out->n];
@@ -275,14 +274,15 @@ static bool name_candidate(struct planner *p, const struct conf_target *t, struc
 
 static void gather_target(struct planner *p, const struct conf_rung *rung, size_t i, struct rung_lanes *out) {
     const struct conf_target *t = &rung->targets[i];
-    struct candidate c;
-    struct verdict v;
+    struct candidate c = {.facts = {.context_tok = -1}};
+    struct verdict v = {.barrier = BARRIER_NONE};
     if (!name_candidate(p, t, &c))
         return;
     if (any(boundaries, ARRAY_LEN(boundaries), p, &c, &v)) {
         lanes_exclude(p, c.target, &v);
         return;
     }
+    c.facts = conf_model_facts(p->needs->conf, c.backend, c.model);
     out->models[out->n_models++] = c.model;
     if (any(conditions, ARRAY_LEN(conditions), p, &c, &v)) {
         if (v.reason != REASON_N)

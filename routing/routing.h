@@ -28,7 +28,7 @@ struct needs {
     struct span captured;   /* what '*' matched */
     unsigned protocols;     /* bits 1 << enum conf_protocol that can serve this endpoint and dialect */
     unsigned caps;          /* enum cap bits that the call needs */
-    int64_t in_bound_tok;   /* worst-case input; a window under an eighth of it is too small for sure, see lanes.c */
+    int64_t in_bound_tok;   /* likely input; a window under half of it is too small for sure, see lanes.c */
     int64_t max_output_tok; /* -1: not said */
     struct span require;    /* further tags by header, comma separated */
     enum fallback fallback;

@@ -56,7 +56,7 @@ race() {
 sdk() {
     make -s "-j$JOBS" all || { fail build; return; }
     local node; node=$(tests/sdk/node.sh) || { fail "no node for the SDK tests"; return; }
-    "$node" --test --test-reporter=tap --test-timeout=120000 "--test-concurrency=$JOBS" tests/sdk/*.test.mjs >"$LOGS/sdk.log" 2>&1
+    "$node" --test --test-reporter=tap --test-timeout=120000 --test-force-exit "--test-concurrency=$JOBS" tests/sdk/*.test.mjs >"$LOGS/sdk.log" 2>&1
     local good bad
     good=$(sed -n 's/^# pass \([0-9]*\)/\1/p' "$LOGS/sdk.log" | tail -1) bad=$(sed -n 's/^# fail \([0-9]*\)/\1/p' "$LOGS/sdk.log" | tail -1)
     local cancelled; cancelled=$(sed -n 's/^# cancelled \([0-9]*\)/\1/p' "$LOGS/sdk.log" | tail -1)

@@ -31,7 +31,7 @@ double sample_uniform(uint64_t seed, int64_t place) {
 static int32_t most_likely(const float *logits, int64_t n) {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best] || isnan(logits[best]))
+        if (logits[i] > logits[best] || (isnan(logits[best]) && !isnan(logits[i])))
             best = i;
     return best;
 }

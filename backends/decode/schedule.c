@@ -72,25 +72,34 @@ bool schedule_idle(const struct schedule *s) {
     return list_empty(&s->waiting) && list_empty(&s->running);
 }
 
+static void tell(struct schedule *s) {
+    atomic_store(&s->n_running, (int64_t)s->running.n);
+    atomic_store(&s->n_waiting, (int64_t)s->waiting.n);
+}
+
+/* Counted as gone before anyone can hear that it is over. */
 static void let_go(struct schedule *s, struct list *from, struct decode_run *r) {
     list_remove(from, &r->link);
     kv_drop(&s->pool, &r->kv);
-    run_drop(r);
+    tell(s);
 }
 
 static void finish(struct schedule *s, struct decode_run *r, const char *how, enum err err) {
     str_clear(&s->shown);
     run_text_end(&r->text, &s->shown);
     run_show(r, str_span(&s->shown));
-    run_finish(r, how, err);
     let_go(s, &s->running, r);
+    run_finish(r, how, err);
+    run_drop(r);
 }
 
 static void sweep(struct schedule *s, struct list *l) {
     for (struct link *k = list_first(l), *next; k; k = next) {
         next = list_next(l, k);
-        if (atomic_load(&run_of(k)->cancelled))
-            let_go(s, l, run_of(k));
+        if (!atomic_load(&run_of(k)->cancelled))
+            continue;
+        let_go(s, l, run_of(k));
+        run_drop(run_of(k));
     }
 }
 
@@ -175,11 +184,6 @@ static void learn(struct schedule *s, int64_t prompt_tok, int64_t took_us) {
     s->chunk_tok = least(s->chunk_tok > CHUNK_TOK_MIN ? s->chunk_tok : CHUNK_TOK_MIN, s->batch_tok);
 }
 
-static void tell(struct schedule *s) {
-    atomic_store(&s->n_running, (int64_t)s->running.n);
-    atomic_store(&s->n_waiting, (int64_t)s->waiting.n);
-}
-
 void schedule_step(struct schedule *s) {
     struct batch *b = &s->batch;
     sweep(s, &s->running);
@@ -196,7 +200,6 @@ void schedule_step(struct schedule *s) {
     atomic_fetch_add(&s->tokens, b->n_tok);
     for (int32_t i = 0; i < b->n_want; i++)
         take_token(s, s->rows[b->seq[b->want[i]]], s->logits + i * s->model->config.vocabulary);
-    tell(s);
 }
 
 void schedule_end_all(struct schedule *s, enum err err) {
@@ -204,8 +207,8 @@ void schedule_end_all(struct schedule *s, enum err err) {
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         while (!list_empty(lists[i])) {
             struct decode_run *r = run_of(list_first(lists[i]));
-            run_finish(r, NULL, err);
             let_go(s, lists[i], r);
+            run_finish(r, NULL, err);
+            run_drop(r);
         }
-    tell(s);
 }

@@ -54,11 +54,16 @@ static void put_symbol(struct encoder *e, int32_t id) {
     e->last_unk = false;
 }
 
+static bool has_byte(const struct tokenizer *t, char byte) {
+    int32_t id = t->byte_ids[(uint8_t)byte];
+    return id >= 0 && !t->control[id];
+}
+
 static void put_unknown(struct encoder *e, struct span character) {
     const struct tokenizer *t = e->t;
     bool bytes = t->byte_fallback;
     for (size_t i = 0; i < character.n && bytes; i++)
-        bytes = t->byte_ids[(uint8_t)character.at[i]] >= 0;
+        bytes = has_byte(t, character.at[i]);
     for (size_t i = 0; i < character.n && bytes; i++)
         put_symbol(e, t->byte_ids[(uint8_t)character.at[i]]);
     if (bytes || t->unk < 0 || (t->fuse_unk && e->last_unk))
@@ -77,9 +82,8 @@ static void put_character(struct encoder *e, struct span character) {
 
 static void put_byte(struct encoder *e, uint8_t byte) {
     char character[UTF8_BYTES_MAX];
-    int32_t id = e->t->byte_ids[byte];
-    if (id >= 0 && !e->t->control[id])
-        put_symbol(e, id);
+    if (has_byte(e->t, (char)byte))
+        put_symbol(e, e->t->byte_ids[byte]);
     else
         put_unknown(e, span_from(character, utf8_put(byte_level_char(byte), character)));
 }

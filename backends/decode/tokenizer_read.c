@@ -3,7 +3,6 @@
 #include "backends/decode/tokenizer.h"
 
 #include "backends/decode/unicode.h"
-#include "gateway/base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +34,17 @@ static struct span text_of(struct reading *r, struct json v) {
 
 /* --- the vocabulary --- */
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* <0xHH> */
 static bool is_byte(struct span piece, uint8_t *byte) {
-    return piece.n == 6 && span_starts(piece, "<0x") && piece.at[5] == '>' &&
-           hex_read(span_from(piece.at + 3, 2), byte, 1);
+    if (piece.n != 6 || !span_starts(piece, "<0x") || piece.at[5] != '>')
+        return false;
+    int high = hex_digit(piece.at[3]), low = hex_digit(piece.at[4]);
+    *byte = (uint8_t)(high * 16 + low);
+    return high >= 0 && low >= 0;
 }
 
 /* What a token is in running text: bytes behind their characters, spaces behind U+2581, the byte behind <0xHH>. */

@@ -225,7 +225,7 @@ static bool footer_read(struct span rest, struct tz_rule *out) {
 }
 
 bool tzif_read(struct span file, struct tzif *out) {
-    struct counts old, c;
+    struct counts old = {0}, c = {0};
     *out = (struct tzif){0};
     if (!header_read(file, &old))
         return false;

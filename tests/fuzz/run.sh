@@ -16,7 +16,7 @@ done
 rm -f "$out/lib.a" && ar rcs "$out/lib.a" "$out"/*.o
 for target in "${targets[@]}"; do
     name=$(basename "$target" .c)
-    clang -std=c11 -D_GNU_SOURCE -O1 -g -I. -fsanitize=address,undefined,fuzzer -o "$out/$name" "$target" tests/support/*.c "$out/lib.a" \
+    clang -std=c11 -D_GNU_SOURCE -O1 -g -I. -isystem /usr/share/include/llhttp -fsanitize=address,undefined,fuzzer -o "$out/$name" "$target" tests/support/*.c "$out/lib.a" \
         -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lm -lpthread
     mkdir -p "$out/corpus/$name"
     echo "== $name"

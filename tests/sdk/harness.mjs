@@ -36,6 +36,7 @@ export async function mock(answer) {
   const self = { calls, open: 0, closed: 0, answer };
   const server = createServer((request, response) => {
     const parts = [];
+    response.setMaxListeners(0);
     self.open++;
     const call = { method: request.method, url: request.url, headers: request.headers, raw: request.rawHeaders, at: Date.now() };
     response.on('close', () => { self.open--; self.closed++; call.closedAt = Date.now(); call.finished = response.writableFinished; });
@@ -105,6 +106,10 @@ export const teamOf = (over = {}, key = KEY, id = 'testkey1') => ({
   keys: [{ id, name: 'test', sha256: sha256(key), owner: 'tester' }], allow: ['*'], budgets: [{ limit: '1000 USD', period: 'month' }], ...over,
 });
 
+// A test that fails may leave its gateway behind: the end of the process ends it.
+const children = new Set();
+process.on('exit', () => { for (const c of children) c.kill('SIGKILL'); });
+
 export class Gateway {
   constructor(conf, dir) {
     this.dir = dir ?? mkdtempSync(join(tmpdir(), 'tollgate-test-'));
@@ -120,7 +125,8 @@ export class Gateway {
   async start(environment = {}) {
     this.out = '';
     this.child = spawn(BINARY, ['serve', '-c', this.file], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
-    this.exited = new Promise((resolve) => this.child.on('exit', (code, signal) => { this.code = code; this.signal = signal; this.dead = true; resolve(code); }));
+    children.add(this.child);
+    this.exited = new Promise((resolve) => this.child.on('exit', (code, signal) => { children.delete(this.child); this.code = code; this.signal = signal; this.dead = true; resolve(code); }));
     this.child.stdout.on('data', (d) => { this.out += d; });
     this.child.stderr.on('data', (d) => { this.log += d; });
     this.dead = false;

@@ -77,11 +77,11 @@ test('C4 the stream helper with two parallel tools, cut at every byte', async ()
 });
 
 test('C8 heartbeats while the provider is silent', async () => {
-  const h = await house(async (request, response) => { await sleep(1500); sse(response, ': ping\n\n: ping\n\n' + streamOf(['Hi'])); }, simple, { http: { heartbeat: '400ms' } });
+  const h = await house(async (request, response) => { await sleep(2500); sse(response, ': ping\n\n: ping\n\n' + streamOf(['Hi'])); }, simple, { http: { heartbeat: '1s' } });
   const began = Date.now();
   const r = await h.g.chat({ stream: true });
   assert.equal(r.status, 200);
-  assert.ok(Date.now() - began < 1400, 'the head came before the first content');
+  assert.ok(Date.now() - began < 2400, 'the head came before the first content');
   const text = await r.text();
   assert.match(text, /^: /);
   assert.match(text, /"content":"Hi"/);

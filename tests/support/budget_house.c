@@ -70,7 +70,8 @@ struct look {
 static void see(const struct budget_view *v, void *user) {
     struct look *l = user;
     bool current = l->now_us >= v->period_from_us && l->now_us < v->period_to_us;
-    if (v->level == l->level && current)
+    bool better = !l->out.found || v->in_flight > l->out.v.in_flight;
+    if (v->level == l->level && current && better)
         l->out = (struct house_view){true, *v};
 }
 

@@ -23,7 +23,7 @@ void house_fini(struct budget_house *h);
 void house_limit(struct budget_house *h, enum budget_level level, int64_t nanousd);
 /* A hold by key number `k` at HOUSE_NOW_US. */
 enum err house_hold(struct budget_house *h, int k, const char *id, int64_t nanousd, struct hold_op *op);
-/* The view of one budget; found is false when it is not shown. */
+/* The view of a level's budget (the busiest if there are several); found is false when none is shown. */
 struct house_view {
     bool found;
     struct budget_view v;

@@ -26,14 +26,16 @@ void kit_init(struct kit *k) {
     assert(made);
     k->loop = loop_new();
     str_init(&k->why, 4096);
-    k->options = (struct audit_options){.directory = k->directory,
-                                        .chain = "node.0",
-                                        .interval_us = 1000,
-                                        .head_every = 1000,
-                                        .head_interval_us = INT64_C(3600000000),
-                                        .version = "test",
-                                        .settled = on_settled,
-                                        .user = k};
+    k->options =
+        (struct audit_options){.directory = k->directory,
+                               .chain = "node.0",
+                               .interval_us = 1000,
+                               .head_every = 1000,
+                               .head_interval_us = INT64_C(
+                                   100000000000000), /* no head by time: KIT_NOW is not the clock that the writer has */
+                               .version = "test",
+                               .settled = on_settled,
+                               .user = k};
 }
 
 void kit_fini(struct kit *k) {

@@ -17,7 +17,8 @@
 #define UNSENT_MARK (64 * 1024)
 
 struct visit {
-    int64_t left; /* of /stream */
+    int64_t left;              /* of /stream */
+    struct evbuffer *gathered; /* owned; the body so far */
     bool stream, echo;
 };
 
@@ -30,7 +31,9 @@ static void answer(struct exchange *x, int status, struct span body, bool keep) 
 static void let_go(struct rig *r, struct exchange *x) {
     if (r->held == x)
         r->held = NULL;
-    free(exchange_user(x));
+    struct visit *v = exchange_user(x);
+    evbuffer_free(v->gathered);
+    free(v);
     exchange_close(x);
 }
 
@@ -51,7 +54,9 @@ static void stream_more(struct rig *r, struct exchange *x, struct visit *v) {
 }
 
 static void echo(struct rig *r, struct exchange *x) {
-    struct evbuffer *b = exchange_body(x);
+    struct visit *v = exchange_user(x);
+    struct evbuffer *b = v->gathered;
+    evbuffer_add_buffer(b, exchange_body(x));
     size_t n = evbuffer_get_length(b);
     exchange_send_head(x, 200, NULL, 0, (int64_t)n);
     exchange_send(x, span_from(n ? (const char *)evbuffer_pullup(b, -1) : "", n));
@@ -75,6 +80,9 @@ static void on_change(struct exchange *x, void *user) {
         stream_more(r, x, v);
     } else if (v->echo && exchange_body_ended(x)) {
         echo(r, x);
+    } else if (v->echo) {
+        evbuffer_add_buffer(v->gathered, exchange_body(x));
+        exchange_took_body(x);
     }
 }
 
@@ -84,6 +92,7 @@ static void on_head(struct exchange *x, void *user) {
     struct visit *v = calloc(1, sizeof *v);
     r->heads++;
     exchange_set_user(x, v);
+    v->gathered = evbuffer_new();
     v->echo = span_is(path, "/echo");
     v->stream = span_is(path, "/stream");
     v->left = r->stream_bytes;

@@ -11,7 +11,8 @@ struct sse { /* a plain splitter: enough of WHATWG's event stream for tests */
 void sse_init(struct sse *s);
 void sse_fini(struct sse *s);
 /* Calls `see` for every event that `bytes` complete. */
-void sse_feed(struct sse *s, struct span bytes, void (*see)(struct span name, struct span data, void *user), void *user);
+void sse_feed(struct sse *s, struct span bytes, void (*see)(struct span name, struct span data, void *user),
+              void *user);
 
 /* Feeds `stream` in pieces of `piece` bytes (0: whole), with one more cut at `cut`, and writes events, usage and the
  * bytes of three clients (stream that asks for usage, stream that does not, plain) to `out`. */

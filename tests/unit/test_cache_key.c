@@ -285,6 +285,15 @@ Test(cache_key, what_would_hold_up_the_loop_has_no_key) {
     large[KEY_BODY_MAX - 1] = '}';
     ask_body(&a, span_from(large, KEY_BODY_MAX));
     cr_expect(ask_decide(&a)->may, "%s", a.rule.why ? a.rule.why : "");
+    large[5] = '[';
+    for (size_t i = 6; i < 6 + 2 * (size_t)KEY_COMMAS_MAX; i += 2)
+        memcpy(large + i, "1,", 2);
+    memcpy(large + 6 + 2 * (size_t)KEY_COMMAS_MAX, "1]}", 3);
+    ask_body(&a, span_from(large, 9 + 2 * (size_t)KEY_COMMAS_MAX));
+    cr_expect(ask_decide(&a)->may);
+    memcpy(large + 6 + 2 * (size_t)KEY_COMMAS_MAX, "1,1]}", 5);
+    ask_body(&a, span_from(large, 11 + 2 * (size_t)KEY_COMMAS_MAX));
+    cr_expect_str_eq((ask_decide(&a), a.rule.why), "too_large");
     free(large);
     static struct span many[KEY_HEADERS_MAX + 1];
     for (size_t i = 0; i < ARRAY_LEN(many); i++)

@@ -15,6 +15,7 @@
 
 static struct rig rig;
 static struct str text;
+static const char zeros[65536];
 
 static void begin(void) {
     rig_init(&rig);
@@ -222,6 +223,21 @@ Test(front, clocks_of_heads_bodies_and_idle_connections) {
     str_clear(&text);
     cr_expect(raw_hear(&rig, idle, &text, NULL, 1000) && strstr(text.at, "HTTP/1.1 200 "));
     close(silent), close(slow), close(body), close(idle);
+}
+
+Test(front, an_answer_long_in_coming_is_not_a_client_that_takes_nothing) {
+    rig_limits(&rig, US_PER_S, 30 * US_PER_MS, US_PER_S, 10);
+    int fd = raw_connect(rig_port(&rig, 0));
+    raw_say(fd, GET("/hang"));
+    rig_pump(&rig, 90);
+    cr_assert(rig.held && !rig.gone);
+    exchange_send_head(rig.held, 200, NULL, 0, -1);
+    for (int i = 0; i < 100; i++)
+        exchange_send(rig.held, span_from(zeros, sizeof zeros));
+    event_base_loop(loop_base(rig.loop), EVLOOP_NONBLOCK);
+    cr_expect_eq(rig.gone, 0, "its time begins with the first byte");
+    cr_expect(rig_until(&rig, is_gone, NULL, 3000), "but it does not last for ever");
+    close(fd);
 }
 
 Test(front, connections_above_the_limit_are_told_so) {

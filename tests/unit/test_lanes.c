@@ -104,10 +104,10 @@ Test(lanes, a_window_is_too_small_only_when_that_is_sure) {
     struct hand *h = two_targets(&a, &b);
     hand_model(h, a, "m")->context_tok = 8192;
     hand_model(h, b, "m")->context_tok = 128000;
-    h->needs.in_bound_tok = 8192 * 8 + 7;
+    h->needs.in_bound_tok = 8192 * 2 + 1;
     cr_assert_eq(hand_plan(h), ERR_NONE);
-    cr_expect_eq(h->plan.n, 2, "65,543 bytes may be 8,192 tokens");
-    h->needs.in_bound_tok = 8193 * 8;
+    cr_expect_eq(h->plan.n, 2, "a guess of 16,385 may be 8,192 tokens");
+    h->needs.in_bound_tok = 8193 * 2;
     cr_assert_eq(hand_plan(h), ERR_NONE);
     cr_expect_eq(h->plan.n, 1);
     cr_expect_str_eq(hand_why_out(h, "first/m"), "context of 8192 is too small");

@@ -231,8 +231,15 @@ Test(verify, signed_heads_seal_and_the_rest_is_counted) {
     kit_fini(&k);
 }
 
-/* What the killed process does: it writes until it dies. */
-static void write_until_killed(struct kit *k, int round) {
+static bool add_bill(const struct audit_line *l, void *user) {
+    static const char cost[] = "\"cost_nanousd\":";
+    const char *at = memmem(l->text.at, l->text.n, cost, sizeof cost - 1);
+    *(int64_t *)user += at ? atoll(at + sizeof cost - 1) : 0;
+    return true;
+}
+
+/* What the killed process does: it writes until it dies, and says when it has begun. */
+static void write_until_killed(struct kit *k, int round, int begun) {
     struct audit *a = kit_open(k, KIT_NOW);
     if (!a)
         _exit(1);
@@ -242,6 +249,8 @@ static void write_until_killed(struct kit *k, int round) {
             kit_settle(a, round * 1000000 + i - 3, 7, KIT_NOW, KIT_NOW);
         if (i % 4 == 0)
             audit_flush(a);
+        if (i == 20 && write(begun, "!", 1) != 1)
+            _exit(1);
     }
 }
 
@@ -251,19 +260,26 @@ Test(verify, is_clean_after_twenty_kills_under_load) {
     kit_init(&k);
     k.tuning.segment_max_bytes = 300000;
     for (int round = 0; round < 20; round++) {
+        int begun[2], status;
+        char byte;
+        cr_assert_eq(pipe(begun), 0);
         pid_t pid = fork();
         cr_assert_geq(pid, 0);
         if (pid == 0)
-            write_until_killed(&k, round);
-        usleep(5000 + (useconds_t)(random_next(&dice) % 15000));
-        int status;
+            write_until_killed(&k, round, begun[1]);
+        cr_assert_eq(read(begun[0], &byte, 1), 1);
+        usleep((useconds_t)(random_next(&dice) % 10000));
+        close(begun[0]);
+        close(begun[1]);
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
         cr_assert(WIFSIGNALED(status));
         struct audit *a = kit_open(&k, KIT_NOW);
         cr_assert(a, "round %d: %s", round, k.why.at);
-        int64_t told = k.told_nanousd;
+        int64_t told = k.told_nanousd, billed = 0;
         audit_close(a, KIT_NOW);
+        cr_assert(audit_read(k.directory, add_bill, &billed, &k.why));
+        cr_assert_eq(told, billed, "the ledger is the log to the nano-dollar");
         struct audit_verdict v = kit_verify(&k);
         cr_assert(v.clean, "round %d: %s line %ld: %s", round, v.fault.file, (long)v.fault.line, v.fault.what);
         cr_assert_eq(v.open_admits, 0);

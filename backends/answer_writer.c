@@ -278,7 +278,8 @@ bool writer_hold(struct writer *w, const struct event *e, const struct writer_ex
 }
 
 bool writer_release(struct writer *w, const struct writer_extra *x, event_put *put, struct str *out) {
-    struct writer_extra known = {.cost_nanousd = w->held_cost, .tollgate = w->held_tollgate.n ? w->held_tollgate.at : NULL};
+    struct writer_extra known = {.cost_nanousd = w->held_cost,
+                                 .tollgate = w->held_tollgate.n ? w->held_tollgate.at : NULL};
     struct span rest = str_span(&w->held);
     struct event e;
     bool ok = !w->held.over;

@@ -35,8 +35,11 @@ static bool fail_kind(struct check *k, unsigned kinds) {
     static const struct {
         unsigned bits;
         const char *words;
-    } names[] = {{OF_STRING, "a string"}, {OF_BOOL, "true or false"},  {OF_NUMBER, "a number"},
-                 {OF_ARRAY, "an array"},  {OF_OBJECT, "an object"}};
+    } names[] = {{OF_STRING, "a string"},
+                 {OF_BOOL, "true or false"},
+                 {OF_NUMBER, "a number"},
+                 {OF_ARRAY, "an array"},
+                 {OF_OBJECT, "an object"}};
     char words[96] = "";
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -149,10 +152,11 @@ static bool name_among(struct span name, const char *const *names, size_t n) {
 
 static bool check_stored_member(struct check *k, struct span name, struct json v) {
     /* Under these stand the caller's own words and schemas: a property may be called file_id there. */
-    static const char *const theirs[] = {"input",       "input_schema", "parameters", "arguments", "schema",
-                                         "json_schema", "input_examples", "metadata"};
-    static const char *const stored[] = {"file_id",         "file_ids",     "vector_store_ids", "vector_store_id",
-                                         "container_id",    "previous_response_id", "conversation"};
+    static const char *const theirs[] = {"input",  "input_schema", "parameters",     "arguments",
+                                         "schema", "json_schema",  "input_examples", "metadata"};
+    static const char *const stored[] = {"file_id",         "file_ids",     "vector_store_ids",
+                                         "vector_store_id", "container_id", "previous_response_id",
+                                         "conversation"};
     if (v.kind == JSON_NULL || name_among(name, theirs, ARRAY_LEN(theirs)))
         return true;
     if (name_among(name, stored, ARRAY_LEN(stored)) && !(v.kind == JSON_ARRAY && json_count(v) == 0))
