@@ -58,7 +58,7 @@ void price_done(struct reader *r, const struct node *n, void *into) {
 bool read_price(struct reader *r, const struct directive *d, const struct node *n, void *into) {
     struct price *p = tree_alloc(&r->conf->arena, sizeof *p);
     read_section(r, &price_section, n, p);
-    memcpy((char *)into + d->offset, &p, sizeof p);
+    *(const struct price **)(void *)((char *)into + d->offset) = p;
     return true;
 }
 
