@@ -123,7 +123,7 @@ static void get_splices(struct unpack *u, struct event *e) {
         s->what = (enum splice_what)get_most(u, 1, SPLICE_USAGE);
         s->at = get_n(u, 4);
         s->n = get_n(u, 4);
-        u->bad |= s->at < end || s->at > e->data.n || s->n > e->data.n - s->at;
+        u->bad |= !s->n || s->at < end || s->at > e->data.n || s->n > e->data.n - s->at;
         end = s->at + s->n;
     }
 }

@@ -22,7 +22,7 @@ static void check_again(const struct event *e) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct part *parts = calloc(EVENT_PARTS_MAX, sizeof *parts);
-    struct event e;
+    struct event e = {0};
     struct str out;
     if (size < 1) {
         free(parts);

@@ -20,7 +20,7 @@ static void pack_one(struct str *out) {
         .n_parts = 3,
         .text_bytes = 42,
         .finish = FINISH_TOOLS,
-        .usage = {.in = 1, .out = 2, .cache_write_1h = INT64_C(1) << 40, .reasoning = 5, .reported = true},
+        .usage = {.in = 1, .out = 2, .cache_write_1h = INT64_C(1) << 39, .reasoning = 5, .reported = true},
         .usage_raw = {DATA + 30, 7},
         .err = ERR_UPSTREAM,
         .status = 529,
@@ -45,7 +45,7 @@ Test(event, packing_loses_nothing) {
     cr_expect(e.n_splices == 3 && e.splices[1].what == SPLICE_MODEL && e.splices[2].at == 30 && e.splices[2].n == 7);
     cr_expect(e.n_parts == 3 && parts[1].choice == 3 && parts[1].tool == 2 && parts[1].name.n == 3);
     cr_expect(span_is(parts[2].text, "t\xc3\xa9"));
-    cr_expect(e.usage.cache_write_1h == INT64_C(1) << 40 && e.usage.reported && !e.usage.estimated);
+    cr_expect(e.usage.cache_write_1h == INT64_C(1) << 39 && e.usage.reported && !e.usage.estimated);
     cr_expect(e.text_bytes == 42 && e.finish == FINISH_TOOLS && e.err == ERR_UPSTREAM && e.status == 529);
     str_fini(&packed);
 }
