@@ -40,6 +40,8 @@ int32_t tokenizer_find(const struct tokenizer *t, struct span piece) {
 
 void tokenizer_set_control(struct tokenizer *t, int32_t id) {
     t->control[id] = true;
+    if (t->unk == id)
+        t->unk = -1;
 }
 
 struct span tokenizer_bytes(const struct tokenizer *t, int32_t id) {

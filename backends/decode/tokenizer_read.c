@@ -11,10 +11,25 @@
 #define TEXT_BYTES_MAX (256u << 20) /* the arena of decoded pieces: a few times the file's own ceiling */
 #define UNDERLINE "\xe2\x96\x81"
 
+enum { ADDED, NORMALIZER, PRE_TOKENIZER, POST_PROCESSOR, DECODER, MODEL, ROOT_N };
+static const char *const root_names[] = {"added_tokens",   "normalizer", "pre_tokenizer",
+                                         "post_processor", "decoder",    "model"};
+enum { TYPE, DROPOUT, PREFIX, SUFFIX, FUSE, FALLBACK, IGNORE, UNK, VOCABULARY, MERGES, MODEL_N };
+static const char *const model_names[] = {"type",
+                                          "dropout",
+                                          "continuing_subword_prefix",
+                                          "end_of_word_suffix",
+                                          "fuse_unk",
+                                          "byte_fallback",
+                                          "ignore_merges",
+                                          "unk_token",
+                                          "vocab",
+                                          "merges"};
+
 struct reading {
     struct tokenizer *t;
     const struct model_config *config;
-    struct json root, model;
+    struct json root[ROOT_N], model[MODEL_N]; /* found in one pass each: the objects are large */
     struct str *why;
 };
 
@@ -93,7 +108,7 @@ static bool add_piece(struct reading *r, struct span piece, int64_t id) {
 }
 
 static bool read_vocabulary(struct reading *r) {
-    struct json vocabulary = json_get(r->model, "vocab"), v;
+    struct json vocabulary = r->model[VOCABULARY], v;
     struct json_walk w;
     struct span name;
     if (vocabulary.kind != JSON_OBJECT)
@@ -132,7 +147,7 @@ static bool read_added_one(struct reading *r, struct json one) {
 }
 
 static bool read_added(struct reading *r) {
-    struct json all = json_get(r->root, "added_tokens"), one;
+    struct json all = r->root[ADDED], one;
     struct json_walk w;
     struct span name;
     if (json_count(all) > ADDED_TOKENS_MAX)
@@ -161,7 +176,7 @@ static bool merge_halves(struct reading *r, struct json v, struct span *left, st
 }
 
 static bool read_merges(struct reading *r) {
-    struct json all = json_get(r->model, "merges"), v;
+    struct json all = r->model[MERGES], v;
     struct json_walk w;
     struct span name, left, right;
     struct str both;
@@ -193,24 +208,22 @@ static bool read_merges(struct reading *r) {
 }
 
 static bool read_model(struct reading *r) {
-    struct json m = r->model;
     struct tokenizer *t = r->t;
-    static const char *const empty[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
-    struct json type = json_get(m, "type");
-    if (m.kind != JSON_OBJECT || (type.kind != JSON_NONE && !json_is(type, "BPE")))
-        return wrong(r, "model.type", type);
-    for (size_t i = 0; i < ARRAY_LEN(empty); i++) {
-        struct json v = json_get(m, empty[i]);
-        if (v.kind != JSON_NONE && v.kind != JSON_NULL && !json_is(v, "") && !json_is_zero(v))
-            return wrong(r, empty[i], v);
-    }
-    t->fuse_unk = yes(m, "fuse_unk");
-    t->byte_fallback = yes(m, "byte_fallback") && !t->byte_level;
-    t->ignore_merges = yes(m, "ignore_merges");
+    struct json *m = r->model;
+    json_pick(r->root[MODEL], model_names, m, MODEL_N);
+    if (r->root[MODEL].kind != JSON_OBJECT || (m[TYPE].kind != JSON_NONE && !json_is(m[TYPE], "BPE")))
+        return wrong(r, "model.type", m[TYPE]);
+    for (int i = DROPOUT; i <= SUFFIX; i++)
+        if (m[i].kind != JSON_NONE && m[i].kind != JSON_NULL && !json_is(m[i], "") && !json_is_zero(m[i]))
+            return wrong(r, model_names[i], m[i]);
+    t->fuse_unk = m[FUSE].kind == JSON_TRUE;
+    t->byte_fallback = m[FALLBACK].kind == JSON_TRUE && !t->byte_level;
+    t->ignore_merges = m[IGNORE].kind == JSON_TRUE;
     if (!read_vocabulary(r) || !read_added(r) || !read_merges(r))
         return false;
-    struct json unk = json_get(m, "unk_token");
-    t->unk = unk.kind == JSON_STRING ? tokenizer_find(t, text_of(r, unk)) : -1;
+    t->unk = m[UNK].kind == JSON_STRING ? tokenizer_find(t, text_of(r, m[UNK])) : -1;
+    if (model_config_is_end(r->config, t->unk))
+        t->unk = -1; /* some vocabularies call their end token unknown; text must not become it */
     return true;
 }
 
@@ -366,10 +379,10 @@ static void find_bytes(struct tokenizer *t) {
 }
 
 static bool read_all(struct reading *r) {
-    return each_part(r, json_get(r->root, "normalizer"), "normalizers", "normalizer", normalizer_part) &&
-           each_part(r, json_get(r->root, "pre_tokenizer"), "pretokenizers", "pre_tokenizer", pre_tokenizer_part) &&
-           each_part(r, json_get(r->root, "decoder"), "decoders", "decoder", decoder_part) && read_model(r) &&
-           each_part(r, json_get(r->root, "post_processor"), "processors", "post_processor", post_processor_part);
+    return each_part(r, r->root[NORMALIZER], "normalizers", "normalizer", normalizer_part) &&
+           each_part(r, r->root[PRE_TOKENIZER], "pretokenizers", "pre_tokenizer", pre_tokenizer_part) &&
+           each_part(r, r->root[DECODER], "decoders", "decoder", decoder_part) && read_model(r) &&
+           each_part(r, r->root[POST_PROCESSOR], "processors", "post_processor", post_processor_part);
 }
 
 static bool check_pipeline(struct reading *r) {
@@ -384,16 +397,17 @@ static bool check_pipeline(struct reading *r) {
 struct tokenizer *tokenizer_open(const char *directory, const struct model_config *c, struct str *why) {
     struct tokenizer *t = xcalloc(1, sizeof *t);
     struct reading r = {.t = t, .config = c, .why = why};
+    struct json root;
     t->size = c->vocabulary;
     t->bytes = xcalloc((size_t)t->size, sizeof *t->bytes);
     t->control = xcalloc((size_t)t->size, sizeof *t->control);
     arena_init(&t->text, TEXT_BYTES_MAX);
     map_init(&t->ids);
-    if (!model_file_open_json(&t->file, directory, TOKENIZER_FILE, &r.root, why)) {
+    if (!model_file_open_json(&t->file, directory, TOKENIZER_FILE, &root, why)) {
         tokenizer_close(t);
         return NULL;
     }
-    r.model = json_get(r.root, "model");
+    json_pick(root, root_names, r.root, ROOT_N);
     if (read_all(&r) && check_pipeline(&r)) {
         find_bytes(t);
         return t;

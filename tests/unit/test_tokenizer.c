@@ -135,6 +135,8 @@ Test(tokenizer, sentencepiece_spaces_bytes_and_unknowns) {
     struct random_model m;
     random_model_write(&m, &shape_small);
     random_file_save(&m, "tokenizer.json", span_of(sentencepiece));
+    random_file_edit(&m, "config.json", "\"eos_token_id\":0", "\"eos_token_id\":1");
+    random_file_edit(&m, "generation_config.json", "[0,2]", "[1,2]");
     struct tokenizer *t = open_it(&m, NULL);
     expect_ids(t, "ab ab", (const int32_t[]){8, 8}, 2);
     expect_ids(t, "\xc3\xa9", (const int32_t[]){4, 10, 3}, 3);
