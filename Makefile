@@ -39,6 +39,8 @@ ifeq ($(shell uname -m),x86_64)
 $(BUILD)/backends/decode/%_avx2.o: FILE_CFLAGS := -mavx2 -mfma -mf16c -O3
 endif
 
+include tests/models/tiny.mk
+
 # make unit            every unit test in one program;  make unit T=test_json  only that file
 UNIT := $(BUILD)/tests/unit/$(or $(T),all)
 unit: $(UNIT)
