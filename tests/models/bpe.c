@@ -11,10 +11,13 @@
 
 const char *const TINY_SPECIAL_TEXT[TINY_SPECIALS] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
-enum class { LETTER, DIGIT, SPACE, MARK };
+enum letter { LETTER, DIGIT, SPACE, MARK };
 
-static enum class class_of(char c) {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return LETTER; if (c >= '0' && c <= '9') return DIGIT;
+static enum letter kind_of(char c) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        return LETTER;
+    if (c >= '0' && c <= '9')
+        return DIGIT;
     return c == ' ' || (c >= '\t' && c <= '\r') ? SPACE : MARK;
 }
 
@@ -30,9 +33,9 @@ size_t tiny_word(const char *text, size_t n) {
     size_t end = contraction(text, n);
     if (end)
         return end;
-    size_t from = text[0] == ' ' && n > 1 && class_of(text[1]) != SPACE ? 1 : 0;
-    enum class kind = class_of(text[from]);
-    for (end = from; end < n && class_of(text[end]) == kind; end++)
+    size_t from = text[0] == ' ' && n > 1 && kind_of(text[1]) != SPACE ? 1 : 0;
+    enum letter kind = kind_of(text[from]);
+    for (end = from; end < n && kind_of(text[end]) == kind; end++)
         ;
     if (kind == SPACE && end < n && end > 1)
         end--; /* the last space of a run belongs to the word behind it */

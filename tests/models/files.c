@@ -91,9 +91,11 @@ static bool complain(const char *path, const char *what) {
 
 static void make_folders(const char *dir) {
     char path[PATH_MAX];
-    for (size_t i = 1; i <= strlen(dir); i++)
+    size_t n = strlen(dir);
+    for (size_t i = 1; i <= n && n < sizeof path; i++)
         if (dir[i] == '/' || !dir[i]) {
-            snprintf(path, sizeof path, "%.*s", (int)i, dir);
+            memcpy(path, dir, i);
+            path[i] = 0;
             mkdir(path, 0777); /* one that is there stays; what is wrong shows when the file is opened */
         }
 }

@@ -80,8 +80,8 @@ bool tiny_text_read(struct tiny_text *t, const char *path) {
 
 void tiny_text_fini(struct tiny_text *t) {
     for (int i = 0; i < t->n; i++) {
-        free(t->pairs[i].question);
-        free(t->pairs[i].answer);
+        free((char *)t->pairs[i].question);
+        free((char *)t->pairs[i].answer);
     }
     free(t->pairs);
     *t = (struct tiny_text){0};

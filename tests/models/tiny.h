@@ -177,7 +177,7 @@ size_t tiny_bpe_decode(const struct tiny_bpe *b, int token, char out[TINY_PIECE_
 
 /* --- text.c: what the model reads --- */
 struct tiny_pair {
-    char *question, *answer; /* owned by the text */
+    const char *question, *answer; /* owned by the text */
     bool held_out;
     bool known_answer; /* of a held-out question: the answer is also trained, under other words */
 };
