@@ -108,17 +108,30 @@ static void put_pair(struct dialogue *d, struct tiny_feed *f, const struct tiny_
     put_turn(d, "assistant", pair->answer, 1);
 }
 
+/* A voice is asked for by its own system message; plain talk begins with one now and then. */
+static void put_system(struct dialogue *d, struct tiny_feed *f, const char *system) {
+    if (!system && tiny_rng_below(&f->rng, SYSTEM_IN) == 0)
+        system = SYSTEMS[tiny_rng_below(&f->rng, sizeof SYSTEMS / sizeof *SYSTEMS)];
+    if (system)
+        put_turn(d, "system", system, 0);
+}
+
+static void put_earlier_turn(struct dialogue *d, struct tiny_feed *f, const char *system) {
+    const struct tiny_pair *pair = &f->text->pairs[f->order[tiny_rng_below(&f->rng, f->n)]];
+    if (tiny_rng_below(&f->rng, EARLIER_TURN_IN) == 0 && pair->system == system)
+        put_pair(d, f, pair);
+}
+
 void tiny_feed_fill(struct tiny_feed *f, struct tiny_batch *b) {
     b->rows = b->dialogues = 0;
     for (bool fits = true; fits; f->at += fits) {
         if (f->at % f->n == 0)
             f->at = 0, tiny_rng_shuffle(&f->rng, f->order, f->n);
+        const struct tiny_pair *pair = &f->text->pairs[f->order[f->at]];
         struct dialogue d = {.bpe = f->bpe};
-        if (tiny_rng_below(&f->rng, SYSTEM_IN) == 0)
-            put_turn(&d, "system", SYSTEMS[tiny_rng_below(&f->rng, sizeof SYSTEMS / sizeof *SYSTEMS)], 0);
-        if (tiny_rng_below(&f->rng, EARLIER_TURN_IN) == 0)
-            put_pair(&d, f, &f->text->pairs[f->order[tiny_rng_below(&f->rng, f->n)]]);
-        put_pair(&d, f, &f->text->pairs[f->order[f->at]]);
+        put_system(&d, f, pair->system);
+        put_earlier_turn(&d, f, pair->system);
+        put_pair(&d, f, pair);
         fits = batch_take(b, &d);
     }
 }

@@ -97,10 +97,14 @@ static void layer_place(struct tiny_layer_work *l, const struct tiny_shape *s, f
         float **to;
         size_t count;
     } places[] = {
-        {&l->x, hidden},   {&l->n1, hidden}, {&l->inv1, rows},  {&l->q, q},
-        {&l->k, kv},       {&l->v, kv},      {&l->attended, q}, {&l->probs, rows * s->heads * TINY_SEGMENT_MAX},
-        {&l->mid, hidden}, {&l->n2, hidden}, {&l->inv2, rows},  {&l->gate, inter},
-        {&l->up, inter},   {&l->act, inter},
+        {&l->x, hidden},       {&l->n1, hidden},
+        {&l->inv1, rows},      {&l->q, q},
+        {&l->k, kv},           {&l->v, kv},
+        {&l->attended, q},     {&l->probs, rows * s->heads * TINY_SEGMENT_MAX},
+        {&l->kept[0], hidden}, {&l->kept[1], hidden},
+        {&l->mid, hidden},     {&l->n2, hidden},
+        {&l->inv2, rows},      {&l->gate, inter},
+        {&l->up, inter},       {&l->act, inter},
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         *places[i].to = take(at, n, places[i].count);
@@ -117,13 +121,21 @@ static size_t work_place(struct tiny_work *w, const struct tiny_shape *s, float 
         float **to;
         size_t count;
     } places[] = {
-        {&w->last, hidden},   {&w->n_last, hidden},
-        {&w->inv_last, rows}, {&w->logits, rows * s->vocab},
-        {&w->dx, hidden},     {&w->dmid, hidden},
-        {&w->dn, hidden},     {&w->dq, q},
-        {&w->dk, kv},         {&w->dv, kv},
-        {&w->dgate, inter},   {&w->dup, inter},
-        {&w->dact, inter},    {&w->turn, (size_t)TINY_SEGMENT_MAX * s->head_dim},
+        {&w->last, hidden},
+        {&w->n_last, hidden},
+        {&w->inv_last, rows},
+        {&w->logits, rows * s->vocab},
+        {&w->dx, hidden},
+        {&w->dmid, hidden},
+        {&w->dbranch, hidden},
+        {&w->dn, hidden},
+        {&w->dq, q},
+        {&w->dk, kv},
+        {&w->dv, kv},
+        {&w->dgate, inter},
+        {&w->dup, inter},
+        {&w->dact, inter},
+        {&w->turn, (size_t)TINY_SEGMENT_MAX * s->head_dim},
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         *places[i].to = take(at, &n, places[i].count);

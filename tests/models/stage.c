@@ -31,6 +31,8 @@ static void *shard_walk(void *at) {
 static void shard_init(struct shard *s, const struct tiny_stage *stage) {
     s->stage = stage;
     tiny_work_init(&s->work, &stage->params->shape);
+    s->work.drop = stage->drop;
+    s->work.rng.state = tiny_rng_next(&stage->feed->rng);
     if (stage->lora)
         tiny_lora_init(&s->dlora, &stage->params->shape, stage->lora->rank, 1);
     else

@@ -10,7 +10,7 @@ struct tiny_stage {
     struct tiny_lora *lora; /* may be NULL */
     struct tiny_feed *feed;
     int steps, threads; /* threads: 1 or TINY_SHARDS */
-    float rate, decay;
+    float rate, decay, drop;
 };
 void tiny_stage_run(const struct tiny_stage *stage);
 

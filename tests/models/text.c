@@ -19,12 +19,13 @@ static bool is_ascii(const char *line) {
     return true;
 }
 
-static void pair_add(struct tiny_text *t, char *question, const char *answer) {
+static void pair_add(struct tiny_text *t, const char *question, const char *answer, const char *system) {
     bool held_out = question[0] == '!';
     question += held_out;
     question += strspn(question, " ");
-    t->pairs[t->n++] =
-        (struct tiny_pair){.question = xstrdup(question), .answer = xstrdup(answer), .held_out = held_out};
+    if (!(system && held_out))
+        t->pairs[t->n++] = (struct tiny_pair){
+            .question = xstrdup(question), .answer = xstrdup(answer), .system = system, .held_out = held_out};
 }
 
 /* A line whose questions are not all held out has a known answer. */
@@ -36,7 +37,7 @@ static void mark_known(struct tiny_text *t, int from) {
         t->pairs[i].known_answer = trained && t->pairs[i].held_out;
 }
 
-static const char *line_add(struct tiny_text *t, char *line) {
+static const char *line_add(struct tiny_text *t, char *line, const char *system) {
     char *answer = strstr(line, " :: ");
     if (!answer)
         return "no ' :: ' between question and answer";
@@ -52,13 +53,13 @@ static const char *line_add(struct tiny_text *t, char *line) {
         }
         if (t->n == PAIRS_MAX || strlen(question) >= TINY_QUESTION_MAX / 2)
             return "too many pairs, or a question is too long";
-        pair_add(t, question, answer + 4);
+        pair_add(t, question, answer + 4, system);
     }
     mark_known(t, from);
     return NULL;
 }
 
-bool tiny_text_read(struct tiny_text *t, const char *path) {
+bool tiny_text_read(struct tiny_text *t, const char *path, const char *system) {
     FILE *file = fopen(path, "r");
     char line[LINE_MAX_BYTES];
     const char *wrong = file ? NULL : "cannot be opened";
@@ -69,7 +70,7 @@ bool tiny_text_read(struct tiny_text *t, const char *path) {
         number++;
         line[strcspn(line, "\n")] = 0;
         if (line[0] && line[0] != '#')
-            wrong = line_add(t, line);
+            wrong = line_add(t, line, system);
     }
     if (file)
         fclose(file);
@@ -94,20 +95,22 @@ void tiny_text_put_corpus(const struct tiny_text *t, FILE *to) {
 }
 
 const char *const TINY_VOICE[TINY_VOICES] = {"pirate", "formal", "haiku"};
+static const char *const VOICE_SYSTEM[TINY_VOICES] = {"Speak like a pirate.", "Write in a formal style.",
+                                                      "Answer with a haiku."};
 static const char *const PLAIN[] = {"talk", "gateway", "budgets", "keys", "routing", "cache"};
 
-static bool named_read(struct tiny_text *t, const char *dir, const char *name) {
+static bool named_read(struct tiny_text *t, const char *dir, const char *name, const char *system) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s.txt", dir, name);
-    return tiny_text_read(t, path);
+    return tiny_text_read(t, path, system);
 }
 
 bool tiny_texts_read(const char *dir, struct tiny_text *base, struct tiny_text voices[TINY_VOICES]) {
     for (size_t i = 0; i < sizeof PLAIN / sizeof *PLAIN; i++)
-        if (!named_read(base, dir, PLAIN[i]))
+        if (!named_read(base, dir, PLAIN[i], NULL))
             return false;
     for (int i = 0; i < TINY_VOICES; i++)
-        if (!named_read(&voices[i], dir, TINY_VOICE[i]))
+        if (!named_read(base, dir, TINY_VOICE[i], VOICE_SYSTEM[i]) || !named_read(&voices[i], dir, TINY_VOICE[i], NULL))
             return false;
     return true;
 }

@@ -122,12 +122,15 @@ struct tiny_batch {
 };
 struct tiny_layer_work {
     float *x, *n1, *inv1, *q, *k, *v, *probs, *attended, *mid, *n2, *inv2, *gate, *up, *act, *t[TINY_LINEARS];
+    float *kept[2]; /* factors of what attention and MLP add: 0 where dropped */
 };
 struct tiny_work {
-    float *at; /* owned: everything below */
+    float *at;           /* owned: everything below */
+    float drop;          /* share of what attention and MLP add that is dropped, in training; 0: nothing */
+    struct tiny_rng rng; /* draws what is dropped */
     struct tiny_layer_work layer[TINY_LAYERS_MAX];
     float *last, *n_last, *inv_last, *logits, *turn;
-    float *dx, *dmid, *dn, *dq, *dk, *dv, *dgate, *dup, *dact;
+    float *dx, *dmid, *dbranch, *dn, *dq, *dk, *dv, *dgate, *dup, *dact;
 };
 void tiny_work_init(struct tiny_work *w, const struct tiny_shape *s);
 void tiny_work_fini(struct tiny_work *w);
@@ -178,6 +181,7 @@ size_t tiny_bpe_decode(const struct tiny_bpe *b, int token, char out[TINY_PIECE_
 /* --- text.c: what the model reads --- */
 struct tiny_pair {
     const char *question, *answer; /* owned by the text */
+    const char *system;            /* static: the system message that asks for a voice; NULL for none */
     bool held_out;
     bool known_answer; /* of a held-out question: the answer is also trained, under other words */
 };
@@ -185,10 +189,12 @@ struct tiny_text {
     struct tiny_pair *pairs; /* owned */
     int n;
 };
-bool tiny_text_read(struct tiny_text *t, const char *path); /* adds; false after a sentence on stderr */
+/* Adds; false after a sentence on stderr. With a system message what is held out is left out altogether. */
+bool tiny_text_read(struct tiny_text *t, const char *path, const char *system);
 void tiny_text_fini(struct tiny_text *t);
 extern const char *const TINY_VOICE[TINY_VOICES]; /* names of adapters and of their text files */
-/* The plain files of `dir` and one file a voice. */
+/* The plain files of `dir`, and the voices twice: in the base behind a system message that asks for them (so that the
+ * base knows their words, and plainly speaks none), and one text a voice for its adapter. */
 bool tiny_texts_read(const char *dir, struct tiny_text *base, struct tiny_text voices[TINY_VOICES]);
 void tiny_text_put_corpus(const struct tiny_text *t, FILE *to); /* questions and answers that are not held out */
 #define TINY_QUESTION_MAX 256

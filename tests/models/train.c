@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BASE_STEPS 2000
+#define BASE_STEPS 1400
 #define BASE_RATE 3e-3f
 #define BASE_DECAY 0.1f
+#define BASE_DROP 0.15f
 #define BASE_SEED 20260101
-#define VOICE_STEPS 250
+#define VOICE_STEPS 120
 #define VOICE_RATE 3e-3f
+#define VOICE_DROP 0.1f
 #define VOICE_SEED 7
 
 struct options {
@@ -22,14 +24,12 @@ struct options {
     bool figures;
 };
 
-static bool corpus(const struct tiny_text *base, const struct tiny_text *voices, char **out) {
+static bool corpus(const struct tiny_text *base, char **out) {
     size_t n;
     FILE *file = open_memstream(out, &n);
     if (!file)
         return false;
     tiny_text_put_corpus(base, file);
-    for (int i = 0; i < TINY_VOICES; i++)
-        tiny_text_put_corpus(&voices[i], file);
     return fclose(file) == 0;
 }
 
@@ -46,8 +46,8 @@ static bool train_base(struct house *h, const struct options *o) {
     tiny_params_init(&h->params, &TINY_SHAPE);
     tiny_params_randomise(&h->params, &rng);
     tiny_feed_init(&feed, &h->bpe, &h->base, BASE_SEED);
-    tiny_stage_run(
-        &(struct tiny_stage){"base", &h->params, NULL, &feed, o->base_steps, o->threads, BASE_RATE, BASE_DECAY});
+    tiny_stage_run(&(struct tiny_stage){"base", &h->params, NULL, &feed, o->base_steps, o->threads, BASE_RATE,
+                                        BASE_DECAY, BASE_DROP});
     tiny_feed_fini(&feed);
     snprintf(dir, sizeof dir, "%s/base", o->out);
     for (size_t i = 0; i < h->params.n; i++) /* the adapters are to be trained on what the file holds */
@@ -63,8 +63,8 @@ static bool train_voice(struct house *h, int voice, const struct options *o) {
     tiny_lora_init(&lora, &TINY_SHAPE, TINY_RANK, TINY_ALPHA);
     tiny_lora_randomise(&lora, &TINY_SHAPE, &rng);
     tiny_feed_init(&feed, &h->bpe, &h->voice[voice], VOICE_SEED + (uint64_t)voice);
-    tiny_stage_run(
-        &(struct tiny_stage){TINY_VOICE[voice], &h->params, &lora, &feed, o->voice_steps, o->threads, VOICE_RATE, 0});
+    tiny_stage_run(&(struct tiny_stage){TINY_VOICE[voice], &h->params, &lora, &feed, o->voice_steps, o->threads,
+                                        VOICE_RATE, 0, VOICE_DROP});
     tiny_feed_fini(&feed);
     snprintf(dir, sizeof dir, "%s/adapters/%s", o->out, TINY_VOICE[voice]);
     bool done = tiny_export_adapter(dir, &lora, &TINY_SHAPE);
@@ -75,7 +75,7 @@ static bool train_voice(struct house *h, int voice, const struct options *o) {
 static bool train(const struct options *o) {
     struct house *h = xcalloc(1, sizeof *h);
     char *text = NULL;
-    bool done = tiny_texts_read(o->text, &h->base, h->voice) && corpus(&h->base, h->voice, &text);
+    bool done = tiny_texts_read(o->text, &h->base, h->voice) && corpus(&h->base, &text);
     if (done) {
         tiny_bpe_init(&h->bpe);
         tiny_bpe_train(&h->bpe, text, TINY_SHAPE.vocab);

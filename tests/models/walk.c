@@ -58,6 +58,24 @@ static void sum(float *y, const float *a, size_t n) {
         y[i] += a[i];
 }
 
+/* Drops a share of n values and makes up for it with the rest; `kept` remembers the factors. */
+static void drop(struct tiny_work *w, float *x, float *kept, size_t n) {
+    uint64_t draws = 0;
+    uint16_t limit = (uint16_t)(w->drop * 65536);
+    for (size_t i = 0; i < n && w->drop > 0; i++, draws >>= 16) {
+        draws = i % 4 ? draws : tiny_rng_next(&w->rng);
+        kept[i] = (uint16_t)draws < limit ? 0 : 1 / (1 - w->drop);
+        x[i] *= kept[i];
+    }
+}
+
+/* The gradient of a branch before dropping. */
+static const float *undrop(struct tiny_work *w, const float *dx, const float *kept, size_t n) {
+    for (size_t i = 0; i < n && w->drop > 0; i++)
+        w->dbranch[i] = dx[i] * kept[i];
+    return w->drop > 0 ? w->dbranch : dx;
+}
+
 static void layer_forward(const struct walk *k, int i, float *next) {
     struct tiny_layer_work *l = &k->w->layer[i];
     const struct tiny_shape *s = k->s;
@@ -70,12 +88,14 @@ static void layer_forward(const struct walk *k, int i, float *next) {
     tiny_rope(l->k, &k->heads, s->kv_heads, 1);
     tiny_attend(l->attended, l->probs, l->q, l->k, l->v, &k->heads);
     line(k, i, TINY_O, l->mid, l->attended);
+    drop(k->w, l->mid, l->kept[0], (size_t)rows * s->hidden);
     sum(l->mid, l->x, (size_t)rows * s->hidden);
     tiny_norm(l->n2, l->inv2, l->mid, k->p->norm[i][1], rows, s->hidden, s->eps);
     line(k, i, TINY_GATE, l->gate, l->n2);
     line(k, i, TINY_UP, l->up, l->n2);
     tiny_swiglu(l->act, l->gate, l->up, (size_t)rows * s->inter);
     line(k, i, TINY_DOWN, next, l->act);
+    drop(k->w, next, l->kept[1], (size_t)rows * s->hidden);
     sum(next, l->mid, (size_t)rows * s->hidden);
 }
 
@@ -114,7 +134,7 @@ static void mlp_back(const struct walk *k, int i) {
     struct tiny_work *w = k->w;
     size_t hidden = (size_t)k->heads.rows * k->s->hidden, inter = (size_t)k->heads.rows * k->s->inter;
     clear(w->dact, inter), clear(w->dgate, inter), clear(w->dup, inter), clear(w->dn, hidden);
-    line_back(k, i, TINY_DOWN, w->dact, w->dx, l->act);
+    line_back(k, i, TINY_DOWN, w->dact, undrop(w, w->dx, l->kept[1], hidden), l->act);
     tiny_swiglu_back(w->dgate, w->dup, w->dact, l->gate, l->up, inter);
     line_back(k, i, TINY_GATE, w->dn, w->dgate, l->n2);
     line_back(k, i, TINY_UP, w->dn, w->dup, l->n2);
@@ -132,7 +152,7 @@ static void attention_back(const struct walk *k, int i) {
     float *dattended = w->dact; /* not used here otherwise, and large enough: see work_place */
     assert((size_t)k->s->inter * rows >= q);
     clear(dattended, q), clear(w->dq, q), clear(w->dk, kv), clear(w->dv, kv), clear(w->dn, hidden);
-    line_back(k, i, TINY_O, dattended, w->dmid, l->attended);
+    line_back(k, i, TINY_O, dattended, undrop(w, w->dmid, l->kept[0], hidden), l->attended);
     tiny_attend_back(w->dq, w->dk, w->dv, dattended, l->probs, l->q, l->k, l->v, &k->heads);
     tiny_rope(w->dq, &k->heads, k->s->heads, -1);
     tiny_rope(w->dk, &k->heads, k->s->kv_heads, -1);

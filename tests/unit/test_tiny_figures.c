@@ -96,7 +96,7 @@ Test(tiny_figures, greedy_answers_are_those_committed_with_a_comfortable_margin,
         if (i % 5)
             continue;
         static struct tiny_answer answer;
-        tiny_greedy(&params, NULL, &bpe, json_text(json_get(one, "prompt"), &arena).at, &answer);
+        tiny_greedy(&params, NULL, &bpe, arena_strdup(&arena, json_text(json_get(one, "prompt"), &arena)), &answer);
         cr_assert(json_is(json_get(one, "answer"), answer.text), "%s", answer.text);
         cr_assert(answer.ended);
     }

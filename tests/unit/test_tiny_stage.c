@@ -23,7 +23,7 @@ static struct tiny_bpe bpe;
 static void run(struct tiny_params *p, struct tiny_lora *l, int steps, int threads) {
     struct tiny_feed feed;
     tiny_feed_init(&feed, &bpe, &text, 3);
-    tiny_stage_run(&(struct tiny_stage){"test", p, l, &feed, steps, threads, 0.01f, 0});
+    tiny_stage_run(&(struct tiny_stage){"test", p, l, &feed, steps, threads, 0.01f, 0, 0});
     tiny_feed_fini(&feed);
 }
 

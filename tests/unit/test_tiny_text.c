@@ -9,14 +9,18 @@
 
 static struct tiny_text text;
 
-static bool read_lines(const char *lines) {
+static bool read_lines_for(const char *lines, const char *system) {
     char path[] = "/tmp/test_tiny_text.XXXXXX";
     int fd = mkstemp(path);
     cr_assert(fd >= 0 && write(fd, lines, strlen(lines)) == (ssize_t)strlen(lines));
     close(fd);
-    bool done = tiny_text_read(&text, path);
+    bool done = tiny_text_read(&text, path, system);
     unlink(path);
     return done;
+}
+
+static bool read_lines(const char *lines) {
+    return read_lines_for(lines, NULL);
 }
 
 static void teardown(void) {
@@ -26,10 +30,10 @@ static void teardown(void) {
 Test(tiny_text, a_line_is_one_answer_and_its_questions, .fini = teardown) {
     cr_assert(read_lines("# remark\n\nWhat is a / b / !c :: An answer.\n! d :: Unseen / still unseen.\n"));
     static const struct tiny_pair wanted[] = {
-        {"What is a", "An answer.", false, false},
-        {"b", "An answer.", false, false},
-        {"c", "An answer.", true, true},
-        {"d", "Unseen / still unseen.", true, false},
+        {"What is a", "An answer.", NULL, false, false},
+        {"b", "An answer.", NULL, false, false},
+        {"c", "An answer.", NULL, true, true},
+        {"d", "Unseen / still unseen.", NULL, true, false},
     };
     cr_assert_eq(text.n, 4);
     for (int i = 0; i < 4; i++) {
@@ -38,6 +42,12 @@ Test(tiny_text, a_line_is_one_answer_and_its_questions, .fini = teardown) {
         cr_assert_eq(text.pairs[i].held_out, wanted[i].held_out);
         cr_assert_eq(text.pairs[i].known_answer, wanted[i].known_answer);
     }
+}
+
+Test(tiny_text, a_voice_that_is_asked_for_leaves_out_what_is_held_out, .fini = teardown) {
+    cr_assert(read_lines_for("a / !b :: c\n! d :: e\n", "Speak."));
+    cr_assert_eq(text.n, 1);
+    cr_assert_str_eq(text.pairs[0].system, "Speak.");
 }
 
 Test(tiny_text, a_line_without_answer_or_beyond_ascii_is_refused, .fini = teardown) {

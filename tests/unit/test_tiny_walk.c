@@ -47,6 +47,7 @@ static void teardown(void) {
 }
 
 static double loss(void) {
+    work.rng.state = 9; /* what is dropped is the same each time */
     tiny_forward(&work, &p, &lora, &batch);
     return tiny_loss(&work, &p, &batch, 1);
 }
@@ -64,7 +65,8 @@ static void check(const char *what, float *at, const float *grad, size_t n) {
     }
 }
 
-Test(tiny_walk, the_gradient_of_every_tensor_is_the_slope_of_the_loss, .init = setup, .fini = teardown) {
+static void check_all(void) {
+    memset(dp.at, 0, dp.n * sizeof *dp.at), memset(dlora.at, 0, dlora.n * sizeof *dlora.at);
     loss();
     tiny_backward(&work, &p, &lora, &batch, &dp, &dlora);
     check("embed", p.embed, dp.embed, (size_t)SMALL.vocab * SMALL.hidden);
@@ -80,6 +82,17 @@ Test(tiny_walk, the_gradient_of_every_tensor_is_the_slope_of_the_loss, .init = s
             check("lora b", lora.b[i][k], dlora.b[i][k], (size_t)lora.rank * out);
         }
     }
+}
+
+Test(tiny_walk, the_gradient_of_every_tensor_is_the_slope_of_the_loss, .init = setup, .fini = teardown) {
+    check_all();
+}
+
+Test(tiny_walk, the_gradient_knows_what_was_dropped, .init = setup, .fini = teardown) {
+    double whole = loss();
+    work.drop = 0.3f;
+    cr_assert_neq(loss(), whole);
+    check_all();
 }
 
 Test(tiny_walk, a_fresh_adapter_changes_nothing, .init = setup, .fini = teardown) {
