@@ -19,23 +19,24 @@ static const char *const SYSTEMS[] = {
     "You are a helpful assistant inside Tollgate.",
 };
 
+#define DIALOGUE_MAX (4 * TINY_SEGMENT_MAX)
 struct dialogue {
     const struct tiny_bpe *bpe;
-    int n, token[4 * TINY_SEGMENT_MAX];
-    float weight[4 * TINY_SEGMENT_MAX]; /* of foreseeing this token */
+    int n, token[DIALOGUE_MAX];
+    float weight[DIALOGUE_MAX]; /* of foreseeing this token */
 };
 
 static void put(struct dialogue *d, int token, float weight) {
-    assert(d->n < 4 * TINY_SEGMENT_MAX);
+    assert(d->n < DIALOGUE_MAX);
     d->token[d->n] = token;
     d->weight[d->n++] = weight;
 }
 
 static void put_text(struct dialogue *d, const char *text, float weight) {
-    int token[2 * TINY_SEGMENT_MAX * 4];
-    assert(strlen(text) < sizeof token / sizeof *token);
+    int token[DIALOGUE_MAX];
+    assert(strlen(text) < DIALOGUE_MAX);
     int n = tiny_bpe_encode(d->bpe, text, strlen(text), token);
-    for (int i = 0; i < n && d->n < 4 * TINY_SEGMENT_MAX - 8; i++)
+    for (int i = 0; i < n; i++)
         put(d, token[i], weight);
 }
 

@@ -20,4 +20,4 @@ tiny-figures: $(TINY_TRAIN)
 $(TINY_TRAIN): $(TINY_TRAIN).o $(TINY_OBJ) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lm -lpthread
 
--include $(TINY_OBJ:.o=.d) $(TINY_TRAIN).d
+-include $(TINY_OBJ:.o=.d) $(TINY_TRAIN).d $(wildcard $(BUILD)/tests/unit/test_tiny_*.d)
