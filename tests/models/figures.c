@@ -4,6 +4,7 @@
 
 #include "gateway/base/mem.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -197,22 +198,28 @@ static bool write_figures(struct figures *f, const char *dir) {
     return done;
 }
 
+/* The answer with the narrowest margin among those that still have a text. */
+static struct tiny_answer *narrowest(struct figures *f) {
+    struct tiny_answer *least = NULL;
+    for (int i = 0; i < CANDIDATES; i++)
+        if (f->answer[i].text[0] && (!least || f->answer[i].margin < least->margin))
+            least = &f->answer[i];
+    assert(least);
+    return least;
+}
+
 /* Answers every candidate and leaves `kept` with the widest margins; the others lose their text. */
 static void answer_all(struct figures *f, const struct tiny_lora *l, int kept) {
-    int left = CANDIDATES;
+    int left = 0;
     for (int i = 0; i < CANDIDATES; i++) {
         tiny_greedy(&f->params, l, &f->bpe, CANDIDATE[i], &f->answer[i]);
         printf("  %5.2f  %s -> %s\n", f->answer[i].margin, CANDIDATE[i], f->answer[i].text);
         if (!f->answer[i].ended)
-            f->answer[i].text[0] = 0, left--;
+            f->answer[i].text[0] = 0;
+        left += f->answer[i].text[0] != 0;
     }
-    for (; left > kept; left--) {
-        int least = -1;
-        for (int i = 0; i < CANDIDATES; i++)
-            if (f->answer[i].text[0] && (least < 0 || f->answer[i].margin < f->answer[least].margin))
-                least = i;
-        f->answer[least].text[0] = 0;
-    }
+    for (; left > kept; left--)
+        narrowest(f)->text[0] = 0;
 }
 
 static void put_answers(struct str *out, const struct figures *f) {

@@ -18,6 +18,6 @@ tiny-figures: $(TINY_TRAIN)
 	$(TINY_TRAIN) --figures --out conf/tiny --text tests/models/text
 
 $(TINY_TRAIN): $(TINY_TRAIN).o $(TINY_OBJ) $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lm -lpthread
+	$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
 -include $(TINY_OBJ:.o=.d) $(TINY_TRAIN).d $(wildcard $(BUILD)/tests/unit/test_tiny_*.d)
