@@ -1,34 +1,54 @@
-# Tollgate. `make run` and `make test` are all a newcomer needs; the rest is listed by `make help`.
-BUILD ?= build
+# Tollgate. `make run` and `make test` are all that a newcomer needs; `make help` lists the rest.
+#
+# SAN=address,undefined (or thread) builds everything with sanitizers into a folder of its own.
+comma := ,
 SAN ?=
+BUILD := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 CC := gcc
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fno-strict-aliasing -fno-common -ffp-contract=off -I. $(WARN)
-LDLIBS := -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lcjson -lz -lm -lpthread
-TEST_LDLIBS := -lcriterion
-comma := ,
+LDLIBS := -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lm -lpthread
 ifneq ($(SAN),)
-BUILD := build/$(subst $(comma),-,$(SAN))
 CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -DTOLLGATE_TEST
 LDFLAGS += -fsanitize=$(SAN)
 endif
 
 # Rooms in dependency order: the floor knows nobody, the hall knows all.
 ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/cli
-SRC := $(foreach room,$(ROOMS),$(wildcard $(room)/*.c))
-OBJ := $(SRC:%.c=$(BUILD)/%.o)
-LIB_OBJ := $(filter-out $(BUILD)/gateway/main.o,$(OBJ))
+OBJ := $(patsubst %.c,$(BUILD)/%.o,$(foreach room,$(ROOMS),$(wildcard $(room)/*.c)))
+MAIN := $(BUILD)/gateway/main.o
 LIB := $(BUILD)/libtollgate.a
-UNIT_SRC := $(wildcard tests/unit/test_*.c)
-SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+object = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
+SUPPORT := $(call object,tests/support/*.c)
+UNIT := $(if $(T),$(BUILD)/tests/unit/$(T).o,$(call object,tests/unit/test_*.c))
+FLOW := $(if $(T),$(BUILD)/tests/flow/$(T).o,$(call object,tests/flow/test_*.c))
+RACE := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/race/race_*.c))
+FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all unit clean
+.PHONY: all run test unit flow unit-build flow-build race-build corpora-build lint tidy memcheck fuzz bench clean help
 all: $(BUILD)/tollgate
 
-$(BUILD)/tollgate: $(BUILD)/gateway/main.o $(LIB)
+help:
+	@echo "make run        install what is missing, build, serve conf/tollgate.yaml, print a call that works"
+	@echo "make test       every test; the last line is 'N passed, N failed'"
+	@echo "make unit flow  those tests alone, as built by SAN=...; T=test_json runs one file"
+	@echo "make lint tidy  the house's own checks; clang-tidy and cppcheck"
+	@echo "make memcheck   unit tests under valgrind;  make fuzz SECONDS=60  each parser;  make bench  figures"
+	@echo "make tiny       trains conf/tiny anew"
+
+run:
+	@.ci/packages run
+	@$(MAKE) --no-print-directory -s -j2 all
+	@exec $(BUILD)/tollgate serve --demo
+
+test:
+	@.ci/packages test
+	@tests/run.sh
+
+$(BUILD)/tollgate: $(MAIN) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIB): $(LIB_OBJ)
+$(LIB): $(filter-out $(MAIN),$(OBJ))
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -38,15 +58,55 @@ $(BUILD)/%.o: %.c
 ifeq ($(shell uname -m),x86_64)
 $(BUILD)/backends/decode/%_avx2.o: FILE_CFLAGS := -mavx2 -mfma -mf16c -O3
 endif
+# Criterion declares each test as a function without a prototype of its own.
+$(BUILD)/tests/unit/%.o $(BUILD)/tests/flow/%.o: FILE_CFLAGS := -Wno-missing-prototypes -Wno-shadow
 
 include tests/models/tiny.mk
 
-# make unit            every unit test in one program;  make unit T=test_json  only that file
-UNIT := $(BUILD)/tests/unit/$(or $(T),all)
-unit: $(UNIT)
-	$(UNIT) -j2 --timeout 60
-$(UNIT): $(if $(T),$(BUILD)/tests/unit/$(T).o,$(UNIT_SRC:%.c=$(BUILD)/%.o)) $(SUPPORT_OBJ) $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(TEST_LDLIBS)
+# ---- tests ----
+unit-build: $(BUILD)/tests/unit/$(or $(T),all)
+flow-build: $(BUILD)/tests/flow/$(or $(T),all)
+unit: unit-build
+	$(BUILD)/tests/unit/$(or $(T),all) -j2 --timeout 120
+flow: flow-build
+	$(BUILD)/tests/flow/$(or $(T),all) -j2 --timeout 120
+$(BUILD)/tests/unit/$(or $(T),all): $(UNIT) $(SUPPORT) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion
+$(BUILD)/tests/flow/$(or $(T),all): $(FLOW) $(SUPPORT) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion
+
+race-build: $(RACE)
+$(BUILD)/tests/race/%: $(BUILD)/tests/race/%.o $(SUPPORT) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# A fuzz target with a main that runs a corpus; `make fuzz` links the same file with libFuzzer.
+corpora-build: $(FUZZ)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/corpus.o $(SUPPORT) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# llhttp, where it is installed, is a second opinion on framing.
+$(BUILD)/tests/fuzz/%.o: FILE_CFLAGS := -Wno-missing-prototypes -isystem /usr/share/include/llhttp
+
+lint:
+	@for script in tests/lint/*.sh; do $$script || { echo "$$script: does not hold"; bad=1; }; done; [ -z "$$bad" ]
+
+tidy:
+	@.ci/packages lint
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches -I. $(ROOMS)
+	clang-tidy --quiet $(foreach room,$(ROOMS),$(wildcard $(room)/*.c)) -- -std=c11 -D_GNU_SOURCE -I. -mavx2 -mfma -mf16c
+
+memcheck:
+	@.ci/packages memcheck
+	@tests/memcheck.sh
+
+SECONDS ?= 60
+fuzz:
+	@.ci/packages fuzz
+	@tests/fuzz/run.sh $(SECONDS)
+
+bench:
+	@.ci/packages bench
+	@tests/bench/run.sh
 
 clean:
 	rm -rf build

@@ -35,7 +35,8 @@ struct audit_options {
     void *user;
 };
 /* Opens a chain: checks its last segment, cuts a torn last line (and says so in a record), settles each admit that has
- * no settle at its largest hold (marked), writes `start`. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
+ * no settle at its largest hold (marked), writes `start`. Other chains of the directory that no process holds are read
+ * and finished likewise. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
 must_check struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64_t now_us, struct str *why);
 /* Writes `stop`, a last head, waits for the writer, frees. */
 void audit_close(struct audit *a, int64_t now_us);
@@ -97,6 +98,7 @@ struct audit_record {
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
     int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
+    bool recovered; /* settled at a start, at its largest hold; set by this room */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */
@@ -143,5 +145,8 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The last n lines of every chain; with `follow` also each line that is added later, until `see` returns false. */
+must_check bool audit_tail(const char *directory, size_t n, bool follow,
+                           bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);
 
 #endif

@@ -95,6 +95,7 @@ enum event_bits {
     EVENT_PLAIN = 1 << 6,      /* a whole plain answer */
     EVENT_SILENT = 1 << 7,     /* a keep-alive or nothing: not to be written */
     EVENT_NO_STORE = 1 << 8,   /* signed, encrypted or otherwise not to be kept */
+    EVENT_CUT = 1 << 9,        /* parts do not hold all of it: it cannot be turned into the other form */
 };
 enum splice_what { SPLICE_MODEL, SPLICE_ID, SPLICE_CREATED, SPLICE_USAGE };
 #define EVENT_SPLICES_MAX 8
@@ -167,10 +168,14 @@ struct writer *writer_new(const struct writer_options *o);
 void writer_free(struct writer *w);
 /* Client bytes of one event. In stream form: whole SSE frames. In plain form: nothing until writer_end, except that an
  * EVENT_PLAIN event is taken whole. Events of the other form are turned: parts gathered into a message, or a plain
- * message cut into chunks. Usage events get `extra` (usage.cost). False: too large or impossible, out unchanged. */
+ * message cut into chunks. What says the end or holds the final usage (EVENT_LAST, a chunk of usage alone,
+ * message_delta, a plain body) is taken but written by writer_end, with the `extra` of that call or else its own: so
+ * settling comes before the client's last byte. EVENT_ERROR is for writer_fail. False: too large or impossible, out
+ * unchanged. */
 must_check bool writer_event(struct writer *w, const struct event *e, const struct writer_extra *extra,
                              struct str *out);
-/* Ends a good answer: the final usage chunk if it is still owed, [DONE]; in plain form the whole body. */
+/* Ends a good answer: what waited, the final usage chunk if it is still owed (from the provider's own object, else from
+ * `usage` when that is reported or estimated), [DONE]; in plain form the whole body. False when there is no answer. */
 must_check bool writer_end(struct writer *w, const struct usage *usage, const struct writer_extra *extra,
                            struct str *out);
 /* A failure after the head: the dialect's error event; never a success terminator. */

@@ -41,8 +41,10 @@ struct rate_slip { /* what a passed rate step lends: ended by budget_rate_end, e
     char key_id[12];
     char *team;     /* owned */
     int64_t tokens; /* counted in advance; corrected at the end */
+    int64_t at_us;  /* when they were counted */
 };
-struct rate_limit_view { /* for the rate-limit headers: the tightest of key and team; -1: no such limit */
+struct rate_limit_view { /* for the rate-limit headers: the tightest of key and team; -1: no such limit; a reset is the
+                            time from now until nothing of the limit is used any more */
     int64_t limit_requests, remaining_requests, reset_requests_us;
     int64_t limit_tokens, remaining_tokens, reset_tokens_us;
 };
@@ -52,7 +54,7 @@ struct rate_op {
     const char *limit; /* static: "requests_per_minute", "tokens_per_minute", "in_flight" */
     const char *level; /* "key" or "team" */
     int64_t limit_value;
-    int64_t retry_after_us; /* true wait */
+    int64_t retry_after_us; /* true wait; INT64_MAX: this call can never pass */
     struct rate_limit_view view;
     struct rate_slip slip;
 };
@@ -66,7 +68,7 @@ enum budget_level { LEVEL_KEY, LEVEL_TEAM, LEVEL_ORGANIZATION };
 extern const char *const budget_level_names[];
 
 struct scope_ref { /* one budget in one period, by name: outlives a conf */
-    char name[96]; /* "team/search#0/month" */
+    char name[96]; /* "team/search/month@UTC": whose, which period, in which zone */
     enum budget_level level;
     int64_t period_from_us, period_to_us;
 };
@@ -107,7 +109,9 @@ struct budget_view {
     const char *scope; /* borrowed until the next call */
     enum budget_level level;
     enum period period;
-    int64_t limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more */
+    int64_t
+        limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more (it is shown while
+                              calls stand in it) */
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
     int64_t period_from_us, period_to_us;
     int in_flight;

@@ -6,7 +6,7 @@
  * swaps the pointer and lets running requests end on the one they began with. State that outlives a conf (leases,
  * health, pools, limiters) is keyed by names, never by pointers into a conf.
  *
- * Every directive stands once, in the table of conf/directives.c: name, type, default, unit, bounds, live or restart,
+ * Every directive stands once, in the table of conf/directives*.c: name, type, default, unit, bounds, live or restart,
  * prose. `tollgate check`, `schema` and `config` print from that table. */
 #ifndef TOLLGATE_CONF_H
 #define TOLLGATE_CONF_H
@@ -147,6 +147,7 @@ struct conf_key {
     int64_t expires_us; /* INT64_MAX: never */
     bool revoked;       /* by a tombstone in state */
     bool runtime;       /* admitted by state, not by conf */
+    const char *from;   /* runtime keys: "var/state/keys.jsonl:3 by anna"; NULL otherwise */
     bool demo;          /* refused on a listener that is not loopback */
     const char **allow; /* NULL: as the team; patterns, '!' excludes */
     size_t n_allow;
@@ -192,6 +193,7 @@ struct conf_price_row {
     struct price price;
     int64_t context_tok, max_output_tok; /* -1: not said */
     unsigned caps_said, caps;
+    int file; /* 0: prices.models, which win over files; else the number of its file, of which later ones win */
 };
 
 struct conf {
@@ -214,6 +216,7 @@ struct conf {
         int64_t max_connections;
     } http;
     const char *state_directory;
+    bool state_writable_keys; /* acts may add keys at run time */
     struct {
         const char *directory;
         bool sync_request; /* false: every interval */
@@ -259,6 +262,7 @@ struct conf {
     struct conf_tree *tree;    /* private: values with their places, for config --effective */
     struct map keys_by_sha256; /* 32 bytes -> struct conf_key * (runtime keys too) */
     struct map keys_by_id;
+    struct map aliases_by_name; /* exact ones */
 };
 
 /* One problem found; printed as FILE:LINE:COLUMN: error: sentence, then the line and a caret. */

@@ -34,6 +34,9 @@ struct http_head {
 /* The value of a field, at == NULL if absent; *n (may be NULL) tells how often it stands there. */
 struct span http_field_get(const struct http_head *h, const char *name, int *n);
 
+/* Bytes that all connections, exchanges and calls of this process hold in memory; back at its start when all are idle. */
+int64_t http_buffered_bytes(void);
+
 /* ---- sans-I/O codec of HTTP/1.1 (gateway/http1.c): bytes in, head or body spans out; no sockets, fuzzed ---- */
 enum http1_result { HTTP1_MORE, HTTP1_HEAD, HTTP1_BODY, HTTP1_END, HTTP1_BAD };
 struct http1 {
@@ -45,6 +48,7 @@ struct http1 {
     bool keep_alive;   /* after this message */
     bool expect_continue;
     bool http10;
+    struct span authority; /* of an absolute-form target: equal to Host; empty otherwise */
     struct http_head head; /* spans into `bytes` given to the HTTP1_HEAD call */
     struct http_field fields[HTTP_FIELDS_MAX];
     int state;
@@ -52,8 +56,8 @@ struct http1 {
     size_t line_bytes, scanned;
 };
 void http1_init(struct http1 *h, bool response, size_t max_head);
-/* Reads from `bytes`; *used says how many are done with (0 with HTTP1_MORE: give more bytes, contiguous while in the
- * head). HTTP1_BODY: *body is a span of decoded body bytes. After HTTP1_END call http1_init for the next message.
+/* Reads from `bytes`; *used says how many are done with. HTTP1_MORE: give more bytes; within the head *used is then 0
+ * and the next call begins at the same byte; within a body all bytes given are done with. HTTP1_BODY: *body is a span of decoded body bytes. After HTTP1_END call http1_init for the next message.
  * `eof`: no more bytes will come. */
 enum http1_result http1_read(struct http1 *h, struct span bytes, bool eof, size_t *used, struct span *body);
 

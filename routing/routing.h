@@ -28,7 +28,7 @@ struct needs {
     struct span captured;   /* what '*' matched */
     unsigned protocols;     /* bits 1 << enum conf_protocol that can serve this endpoint and dialect */
     unsigned caps;          /* enum cap bits that the call needs */
-    int64_t in_bound_tok;   /* worst-case input, to compare with a context window */
+    int64_t in_bound_tok;   /* likely input; a window under half of it is too small for sure, see lanes.c */
     int64_t max_output_tok; /* -1: not said */
     struct span require;    /* further tags by header, comma separated */
     enum fallback fallback;
@@ -40,9 +40,9 @@ struct choice {
     const char *target;                  /* "backend/model", in the plan's arena */
     const struct conf_upstream_key *key; /* NULL where the backend takes none */
     int rung;                            /* from 0 */
-    bool degraded;
-    unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from the one above; rung 0: all */
-    const char *why;   /* static: "weighted draw", "only target", "probe after cool-down" */
+    bool degraded;                       /* the rung is marked so by the operator */
+    unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from one above; rung 0: all */
+    const char *why;   /* static: "weighted draw", "only target", "probe after cool-down", ... */
 };
 
 struct exclusion {
@@ -52,11 +52,14 @@ struct exclusion {
 };
 
 struct plan {
-    int n, at; /* at: the next choice to try */
+    const struct conf_alias *alias; /* lives as long as the request's conf */
+    int n, at;                      /* at: the next choice to try */
     struct choice choices[PLAN_MAX];
     int n_excluded;
     struct exclusion excluded[PLAN_EXCLUDED_MAX];
-    unsigned skipped;       /* REASON_BITs of exclusions: why better rungs were passed over */
+    int n_forgotten;        /* exclusions past PLAN_EXCLUDED_MAX */
+    int n_cut;              /* lanes that could serve but did not fit into PLAN_MAX */
+    unsigned skipped;       /* REASON_BITs: why the rungs above the first choice were passed over; 0: none was */
     int64_t retry_after_us; /* when n is 0: the soonest a lane comes back; 0 unknown */
 };
 
@@ -78,21 +81,28 @@ enum outcome {
     OUTCOME_MODEL_MISSING,  /* 404: the target */
     OUTCOME_CONTEXT_WINDOW, /* the provider says the prompt is too long: nobody's health */
     OUTCOME_CONTENT_FILTER, /* nobody's health */
+    OUTCOME_NO_SLOT,        /* routing_begin said no: nothing was sent, nobody's health */
+    OUTCOME_OVER_BUDGET,    /* the hold was refused: nothing was sent, nobody's health */
     OUTCOME_N
 };
 extern const char *const outcome_names[OUTCOME_N];
 /* The reason for which a plan may go on below after this outcome; REASON_N: it may not go on at all. */
 enum reason outcome_reason(enum outcome o);
 
-/* The index of the next choice after plan->at's predecessor ended with `last`, or -1: the one place that decides which
- * choice follows. `tried` counts tries so far; `attempts` is the alias's bound. */
+/* The index of the choice that follows choice `after`, which ended with `last`, or -1: the one place that decides. With
+ * `after` -1 the first choice. `tried` counts tries that were sent so far (not those that ended NO_SLOT or OVER_BUDGET);
+ * `attempts` is the alias's bound. Never to be called once content has gone to the client. Choices that share the part
+ * at fault (the backend after CONNECT, the target after UNAVAILABLE, ...) come after those that do not, so that a bad
+ * backend with many keys does not use up the attempts; a degraded rung comes after both. */
 int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback);
 
 /* retry_after_us: the provider's wish, 0 if none. */
 void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, enum outcome o,
                    int64_t retry_after_us, int64_t first_content_us, int64_t now_us);
-/* A choice was started / has ended: in-flight counts per backend (rate_limits.in_flight) and half-open probes. */
-must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us); /* false: no slot now */
+/* A choice was started / has ended: in-flight counts per backend (rate_limits.in_flight) and half-open probes. The
+ * address of the choice tells tries apart: give the same one to begin, learn and end. False: no slot now; go on with
+ * plan_next as after OUTCOME_NO_SLOT. Every begin that said true is ended once, after its learn. */
+must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us);
 void routing_end(struct routing *r, const struct choice *c);
 
 /* One row a lane that was ever used, for /admin/targets and metrics. */

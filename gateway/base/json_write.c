@@ -48,7 +48,8 @@ void json_put_text(struct str *out, struct span text) {
             str_puts(out, "\xEF\xBF\xBD");
         from = ++i;
     }
-    str_put(out, span_from(text.at + from, text.n - from));
+    if (from < text.n) /* an empty span may have no place to count from */
+        str_put(out, span_from(text.at + from, text.n - from));
     str_putc(out, '"');
 }
 

@@ -38,6 +38,12 @@ struct price {
 /* Exact cost in nano-dollars, rounded up once; INT64_MAX on overflow. An unknown line is priced at the row's `in`
  * (input lines) or `out` (output lines). */
 int64_t price_cost(const struct price *p, const struct usage *u);
+/* The same over several tries of one request: one rounding over the whole sum. */
+struct price_use {
+    const struct price *price; /* borrowed */
+    const struct usage *usage; /* borrowed */
+};
+int64_t price_cost_sum(const struct price_use *uses, size_t n);
 /* The same before rounding, in pico-dollars as a decimal string, for the audit record of one try. */
 #define PICO_TEXT_MAX 48
 char *price_pico_text(const struct price *p, const struct usage *u, char out[PICO_TEXT_MAX]);

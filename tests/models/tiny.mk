@@ -2,7 +2,7 @@
 # the files as they are. The unit tests link everything but the program itself.
 TINY_SRC := $(filter-out tests/models/train.c,$(wildcard tests/models/*.c))
 TINY_OBJ := $(TINY_SRC:%.c=$(BUILD)/%.o)
-SUPPORT_OBJ += $(TINY_OBJ)
+UNIT += $(TINY_OBJ)
 TINY_TRAIN := $(BUILD)/tests/models/train
 
 TINY_CFLAGS := -O3 -ffp-contract=fast

@@ -1,0 +1,48 @@
+/* THE ARITHMETIC, behind one pointer: plain C (the specification), AVX2, and later a GPU stand side by side.
+ *
+ *     struct batch (tokens of one step, flat) -> forward -> logits of the rows that want them
+ *
+ * A twin owns its copy of the KV cache; who has which block is kv.c's business. Whatever shares a batch, the numbers of a
+ * row come out the same bit for bit: each sum has one fixed order that depends on its own length only. */
+#ifndef TOLLGATE_DECODE_COMPUTE_H
+#define TOLLGATE_DECODE_COMPUTE_H
+
+#include "backends/decode/model.h"
+
+#define KV_BLOCK_TOK 16
+
+/* One step. A token's K and V are written at its place before any token of the step looks back. */
+struct batch {
+    int32_t n_tok;
+    int32_t *ids; /* [n_tok] */
+    int32_t *pos; /* [n_tok] position in its sequence */
+    int32_t *seq; /* [n_tok] index into the sequence arrays */
+    int32_t n_seq;
+    int32_t *q_start;          /* [n_seq + 1] first token of each sequence in this step */
+    int32_t *ctx_len;          /* [n_seq] tokens in the cache when the step is over */
+    const int32_t **block_tab; /* [n_seq] blocks of a sequence in order; owned by kv.c */
+    int32_t n_want;
+    int32_t *want; /* [n_want] tokens whose logits are wanted, ascending */
+};
+
+struct compute_limits {
+    int64_t max_context, n_blocks, batch_tok, want_rows;
+    int threads; /* at least 1: the caller's own */
+};
+
+struct compute;
+struct compute_ops {
+    const char *name; /* "cpu avx2" */
+    bool (*usable)(void);
+    struct compute *(*open)(const struct model *m, const struct compute_limits *l, struct str *why);
+    void (*forward)(struct compute *c, const struct batch *b, float *logits); /* [n_want][vocabulary] */
+    void (*close)(struct compute *c);
+};
+extern const struct compute_ops compute_plain;
+#ifdef __x86_64__
+extern const struct compute_ops compute_avx2;
+#endif
+/* The best twin of this machine for a device ("auto", "cpu"); NULL with a sentence for other words. */
+const struct compute_ops *compute_pick(const char *device, struct str *why);
+
+#endif

@@ -1,0 +1,209 @@
+/* The door: opens a directory into a running engine, turns asks into runs, and owns the one thread that steps. The loop
+ * holds the lock only to append to a queue; the step thread holds it only to empty that queue. */
+#include "backends/decode/decode.h"
+
+#include "backends/decode/decode_plan.h"
+#include "backends/decode/schedule.h"
+#include "backends/decode/template.h"
+#include "gateway/base/hash.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define QUEUE_MAX 1024            /* runs that wait; against a queue that answers nobody */
+#define TEXT_BYTES_MAX (64 << 20) /* of one run not yet taken, whatever its max_out says */
+#define ENGINE_NICE 5             /* the event loop goes first where both want a core */
+
+struct decode {
+    char *directory;
+    struct loop *loop; /* the house's */
+    struct model *model;
+    struct tokenizer *tokenizer;
+    struct template template;
+    struct decode_plan_numbers plan;
+    struct schedule schedule; /* the step thread's; its counters anyone's */
+    int64_t longest_piece;    /* bytes */
+    pthread_t thread;
+    bool threaded;
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct list incoming; /* under lock */
+    bool stop;            /* under lock */
+};
+
+/* --- the step thread --- */
+
+/* Moves what came in to the schedule; sleeps while there is nothing to do. False when it is time to stop. */
+static bool fetch(struct decode *d) {
+    pthread_mutex_lock(&d->lock);
+    while (!d->stop && list_empty(&d->incoming) && schedule_idle(&d->schedule))
+        pthread_cond_wait(&d->wake, &d->lock);
+    for (struct link *k; (k = list_shift(&d->incoming));)
+        schedule_add(&d->schedule, container_of(k, struct decode_run, link));
+    bool go_on = !d->stop;
+    pthread_mutex_unlock(&d->lock);
+    return go_on;
+}
+
+static void *step_main(void *arg) {
+    struct decode *d = arg;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), ENGINE_NICE);
+    while (fetch(d))
+        schedule_step(&d->schedule);
+    schedule_end_all(&d->schedule, ERR_NO_TARGET);
+    return NULL;
+}
+
+/* --- opening and closing --- */
+
+static bool open_parts(struct decode *d, const struct decode_options *o, struct str *why) {
+    const struct compute_ops *ops = compute_pick(o->device, why);
+    if (!ops)
+        return false;
+    d->model = model_open(o->directory, o->dtype, why);
+    if (!d->model || !decode_plan_make(o, &d->model->config, &d->plan, why))
+        return false;
+    d->tokenizer = tokenizer_open(o->directory, &d->model->config, why);
+    if (!d->tokenizer || !template_open(&d->template, o->directory, d->tokenizer, why))
+        return false;
+    if (d->template.chat)
+        model_config_add_end(&d->model->config, d->template.end);
+    for (int64_t id = 0; id < d->tokenizer->size; id++)
+        if ((int64_t)d->tokenizer->bytes[id].n > d->longest_piece)
+            d->longest_piece = (int64_t)d->tokenizer->bytes[id].n;
+    return schedule_init(&d->schedule, ops, d->model, d->tokenizer, &d->plan.limits, why);
+}
+
+struct decode *decode_open(const struct decode_options *o, struct loop *loop, struct str *why) {
+    struct decode *d = xcalloc(1, sizeof *d);
+    d->directory = xstrdup(o->directory);
+    d->loop = loop;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->wake, NULL);
+    list_init(&d->incoming);
+    if (open_parts(d, o, why)) {
+        d->threaded = pthread_create(&d->thread, NULL, step_main, d) == 0;
+        if (d->threaded)
+            return d;
+        complain(why, "engine", "no thread can be started");
+    }
+    decode_close(d);
+    return NULL;
+}
+
+void decode_close(struct decode *d) {
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    d->stop = true;
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
+    if (d->threaded)
+        pthread_join(d->thread, NULL);
+    schedule_fini(&d->schedule);
+    template_close(&d->template);
+    tokenizer_close(d->tokenizer);
+    model_close(d->model);
+    pthread_mutex_destroy(&d->lock);
+    pthread_cond_destroy(&d->wake);
+    free(d->directory);
+    free(d);
+}
+
+/* --- asks --- */
+
+/* The prompt's tokens; false when it cannot be rendered. */
+static bool render(const struct decode *d, const struct decode_ask *ask, struct tokens *out) {
+    const struct tokenizer *t = d->tokenizer;
+    if (ask->n_messages)
+        return template_render(&d->template, t, ask->messages, ask->n_messages, out);
+    for (size_t i = 0; i < t->n_before; i++)
+        tokens_put(out, t->before[i]);
+    tokenizer_encode(t, ask->prompt, true, out);
+    for (size_t i = 0; i < t->n_after; i++)
+        tokens_put(out, t->after[i]);
+    return out->n > 0;
+}
+
+int64_t decode_count(const struct decode *d, const struct decode_ask *ask) {
+    struct tokens t = {0};
+    int64_t n = render(d, ask, &t) ? (int64_t)t.n : -1;
+    tokens_fini(&t);
+    return n;
+}
+
+static enum err fit(const struct decode *d, const struct decode_ask *ask, struct decode_run *r) {
+    int64_t room = d->plan.limits.max_context - (int64_t)r->ids.n;
+    r->n_prompt = (int64_t)r->ids.n;
+    r->max_out = ask->max_output_tok < 0 ? room : ask->max_output_tok;
+    return room < 0 || r->max_out > room || (ask->max_output_tok < 0 && room == 0) ? ERR_CONTEXT : ERR_NONE;
+}
+
+static void prepare(const struct decode *d, const struct decode_ask *ask, struct decode_run *r) {
+    int64_t most = (r->max_out + 1) * (d->longest_piece * 3 + 4); /* a bad byte is shown as three */
+    size_t max = (size_t)(most < TEXT_BYTES_MAX ? most : TEXT_BYTES_MAX);
+    /* In running text a first space belongs to it; at the beginning of an answer it is the tokenizer's own. */
+    bool strip = d->tokenizer->strips && (ask->n_messages || ask->prompt.n == 0);
+    str_init(&r->pending, max);
+    str_init(&r->taken, max);
+    run_text_init(&r->text, ask->stops, ask->n_stops, strip);
+    r->sampling = (struct sample_options){ask->temperature, ask->top_p, ask->seeded ? ask->seed : random_u64()};
+    r->usage = (struct usage){.in = r->n_prompt, .reported = true};
+}
+
+static enum err submit(struct decode *d, struct decode_run *r) {
+    pthread_mutex_lock(&d->lock);
+    int64_t waiting = (int64_t)d->incoming.n + atomic_load(&d->schedule.n_waiting);
+    enum err e = waiting >= QUEUE_MAX ? ERR_BUSY : ERR_NONE;
+    if (e == ERR_NONE) {
+        atomic_fetch_add(&r->refs, 1);
+        list_append(&d->incoming, &r->link);
+        pthread_cond_signal(&d->wake);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return e;
+}
+
+enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_ready)(void *user), void *user,
+                      struct decode_run **out) {
+    struct decode_run *r = run_new(d->loop, on_ready, user);
+    enum err e = render(d, ask, &r->ids) ? fit(d, ask, r) : ERR_UNSUPPORTED;
+    *out = NULL;
+    if (e == ERR_NONE) {
+        prepare(d, ask, r);
+        if (r->max_out == 0)
+            run_finish(r, "length", ERR_NONE);
+        else
+            e = submit(d, r);
+    }
+    if (e == ERR_NONE)
+        *out = r;
+    else
+        run_drop(r);
+    return e;
+}
+
+void decode_view(const struct decode *d, struct decode_view *out) {
+    const struct model_config *c = &d->model->config;
+    struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the queue's length is under a lock */
+    pthread_mutex_lock(&unlocked->lock);
+    int64_t incoming = (int64_t)d->incoming.n;
+    pthread_mutex_unlock(&unlocked->lock);
+    *out = (struct decode_view){
+        .directory = d->directory,
+        .compute = d->schedule.ops->name,
+        .parameters = d->model->parameters,
+        .weight_bytes = d->model->weight_bytes,
+        .kv_bytes = d->plan.kv_bytes,
+        .max_context = d->plan.limits.max_context,
+        .vocabulary = c->vocabulary,
+        .layers = c->layers,
+        .hidden = c->hidden,
+        .running = atomic_load(&d->schedule.n_running),
+        .queued = incoming + atomic_load(&d->schedule.n_waiting),
+        .steps = atomic_load(&d->schedule.steps),
+        .tokens = atomic_load(&d->schedule.tokens),
+    };
+}

@@ -1,0 +1,70 @@
+/* Turns the operator's options and a model's shape into limits, and tells them as text. Options that are not set (0 or less)
+ * have a default; options that ask for more than the model has are cut to it, a cache that cannot exist is refused. */
+#include "backends/decode/decode_plan.h"
+
+#include <unistd.h>
+
+#define SEQUENCES_DEFAULT 64
+#define SEQUENCES_MAX 4096
+#define BATCH_TOK_DEFAULT 2048
+#define BATCH_TOK_MAX (1 << 16)
+#define THREADS_MAX 64
+#define KV_BYTES_LIMIT (INT64_C(1) << 42)
+
+static int64_t clamp(int64_t v, int64_t otherwise, int64_t max) {
+    return v <= 0 ? (otherwise < max ? otherwise : max) : v < max ? v : max;
+}
+
+bool decode_plan_make(const struct decode_options *o, const struct model_config *c, struct decode_plan_numbers *out,
+                      struct str *why) {
+    int64_t context = clamp(o->max_context, c->max_positions, c->max_positions);
+    int64_t sequences = clamp(o->max_sequences, SEQUENCES_DEFAULT, SEQUENCES_MAX);
+    int64_t blocks = (context + KV_BLOCK_TOK - 1) / KV_BLOCK_TOK, token = 0;
+    if (__builtin_mul_overflow(c->layers * 2 * (int64_t)sizeof(float), c->kv_heads * c->head_dim, &token) ||
+        token > KV_BYTES_LIMIT / KV_BLOCK_TOK / blocks)
+        return complain(why, "kv cache", "max_context %lld of this model cannot be held", (long long)context);
+    int64_t fit = KV_POOL_BYTES_MAX / (token * KV_BLOCK_TOK), most = blocks * sequences;
+    int64_t n_blocks = most < fit ? most : fit > blocks ? fit : blocks;
+    int64_t batch = clamp(o->batch_tokens, BATCH_TOK_DEFAULT, BATCH_TOK_MAX);
+    *out = (struct decode_plan_numbers){
+        .limits = {.max_context = context,
+                   .n_blocks = n_blocks,
+                   .batch_tok = batch > sequences ? batch : sequences, /* each sequence can always take its step */
+                   .want_rows = sequences,
+                   .threads = (int)clamp(o->threads, sysconf(_SC_NPROCESSORS_ONLN), THREADS_MAX)},
+        .kv_tok_bytes = token,
+        .kv_bytes = n_blocks * KV_BLOCK_TOK * token,
+    };
+    return true;
+}
+
+static void put_mib(struct str *out, const char *what, int64_t bytes) {
+    str_printf(out, "  %-12s %lld.%02lld MiB", what, (long long)(bytes >> 20),
+               (long long)((bytes & ((1 << 20) - 1)) * 100 >> 20));
+}
+
+static void plan_text(const struct decode_options *o, const struct model *m, const struct compute_ops *ops,
+                      const struct decode_plan_numbers *p, struct str *out) {
+    str_printf(out, "%s: llama, %lld layers, hidden %lld, vocabulary %lld, %lld parameters, %s\n", o->directory,
+               (long long)m->config.layers, (long long)m->config.hidden, (long long)m->config.vocabulary,
+               (long long)m->parameters, ops->name);
+    put_mib(out, "weights", m->weight_bytes);
+    str_printf(out, " as %s\n", dtype_names[m->layers[0].q.dtype]);
+    put_mib(out, "kv cache", p->kv_bytes);
+    str_printf(out, " = %lld blocks of %d tokens of %lld bytes\n", (long long)p->limits.n_blocks, KV_BLOCK_TOK,
+               (long long)p->kv_tok_bytes);
+    str_printf(out, "  %-12s %lld tokens a sequence, %lld sequences, %lld tokens a step, %d threads\n", "limits",
+               (long long)p->limits.max_context, (long long)p->limits.want_rows, (long long)p->limits.batch_tok,
+               p->limits.threads);
+}
+
+bool decode_plan(const struct decode_options *o, struct str *plan, struct str *why) {
+    struct decode_plan_numbers numbers;
+    const struct compute_ops *ops = compute_pick(o->device, why);
+    struct model *m = ops ? model_open(o->directory, "auto", why) : NULL;
+    bool ok = m && decode_plan_make(o, &m->config, &numbers, why);
+    if (ok)
+        plan_text(o, m, ops, &numbers, plan);
+    model_close(m);
+    return ok;
+}

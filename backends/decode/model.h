@@ -1,0 +1,43 @@
+/* The weights of one Llama, in place. Every tensor that the shape asks for is there with exactly that shape, and every
+ * tensor in the files is one that the shape asks for: what maps to nothing is an error, not a surprise. */
+#ifndef TOLLGATE_DECODE_MODEL_H
+#define TOLLGATE_DECODE_MODEL_H
+
+#include "backends/decode/model_config.h"
+#include "backends/decode/safetensors.h"
+
+#define MODEL_SHARDS_MAX 512
+
+struct tensor {
+    const uint8_t *at; /* row-major [rows, cols]; may be unaligned; owned by the model */
+    enum dtype dtype;
+    int64_t rows, cols;
+};
+
+struct layer {
+    const float *attention_norm, *mlp_norm; /* owned by the model; [hidden] */
+    struct tensor q, k, v, o, gate, up, down;
+};
+
+struct model {
+    struct model_config config;
+    struct tensor embed, head; /* head is embed when tied */
+    const float *norm;
+    struct layer *layers;
+    int64_t parameters, weight_bytes;
+    struct safetensors *shards;
+    size_t n_shards;
+    void **copies; /* norms, and matrices of another type than asked for */
+    size_t n_copies;
+};
+
+/* dtype: "auto" keeps matrices as stored; "f32" and "bf16" turn them. */
+must_check struct model *model_open(const char *directory, const char *dtype, struct str *why);
+void model_close(struct model *m);
+
+/* One element, and one type into another; the meaning of a stored weight. */
+float dtype_get(const uint8_t *at, enum dtype d, int64_t i);
+float f16_to_f32(uint16_t h);
+uint16_t f32_to_bf16(float f); /* nearest, ties to even; NaN stays NaN */
+
+#endif

@@ -1,0 +1,103 @@
+/* A run's two halves and its count. Always true: on_ready is called on the loop's thread only, at most one call is in the post
+ * box, and none comes after decode_end; whoever drops the last reference frees. */
+#include "backends/decode/run.h"
+
+#include "gateway/base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void on_job(struct loop_job *job) {
+    struct decode_run *r = container_of(job, struct decode_run, job);
+    pthread_mutex_lock(&r->lock);
+    r->posted = false;
+    pthread_mutex_unlock(&r->lock);
+    if (!atomic_load(&r->cancelled))
+        r->on_ready(r->user);
+    run_drop(r);
+}
+
+struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void *user) {
+    struct decode_run *r = xcalloc(1, sizeof *r);
+    r->refs = 1;
+    r->loop = loop;
+    r->job.run = on_job;
+    r->on_ready = on_ready;
+    r->user = user;
+    pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+void run_drop(struct decode_run *r) {
+    if (atomic_fetch_sub(&r->refs, 1) != 1)
+        return;
+    assert(r->kv.blocks == NULL);
+    pthread_mutex_destroy(&r->lock);
+    str_fini(&r->pending);
+    str_fini(&r->taken);
+    tokens_fini(&r->ids);
+    run_text_fini(&r->text);
+    free(r);
+}
+
+/* Under the lock. */
+static void notify(struct decode_run *r) {
+    if (r->posted || atomic_load(&r->cancelled))
+        return;
+    r->posted = true;
+    atomic_fetch_add(&r->refs, 1);
+    loop_post(r->loop, &r->job);
+}
+
+void run_show(struct decode_run *r, struct span text) {
+    pthread_mutex_lock(&r->lock);
+    r->usage.out = r->n_out;
+    str_put(&r->pending, text);
+    if (text.n)
+        notify(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void run_finish(struct decode_run *r, const char *finish, enum err err) {
+    pthread_mutex_lock(&r->lock);
+    if (!r->over) {
+        r->over = true;
+        r->finish = finish;
+        r->err = err;
+        r->usage.out = r->n_out;
+        notify(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool run_is_over(struct decode_run *r) {
+    pthread_mutex_lock(&r->lock);
+    bool over = r->over;
+    pthread_mutex_unlock(&r->lock);
+    return over;
+}
+
+int64_t run_tokens_needed(const struct decode_run *r) {
+    return r->n_prompt + r->max_out;
+}
+
+bool decode_take(struct decode_run *r, struct decode_piece *out) {
+    pthread_mutex_lock(&r->lock);
+    bool last = r->over && !r->last_taken, any = last || r->pending.n > 0;
+    if (any) {
+        struct str swap = r->taken;
+        r->taken = r->pending;
+        r->pending = swap;
+        str_clear(&r->pending);
+        r->last_taken = r->last_taken || last;
+        *out = (struct decode_piece){str_span(&r->taken), last, last ? r->finish : NULL, last ? r->err : ERR_NONE,
+                                     r->usage};
+    }
+    pthread_mutex_unlock(&r->lock);
+    return any;
+}
+
+void decode_end(struct decode_run *r) {
+    atomic_store(&r->cancelled, true);
+    run_drop(r);
+}

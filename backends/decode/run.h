@@ -1,0 +1,56 @@
+/* One answer under way, seen from both sides. The loop holds the handle (take, end); the step thread holds the sequence. What
+ * passes between them is under the run's own lock, so a run outlives its engine and a handle can be ended at any time.
+ *
+ *     QUEUED -> PREFILL (prompt goes into the cache, by chunks) -> DECODE (a token a step) -> over
+ */
+#ifndef TOLLGATE_DECODE_RUN_H
+#define TOLLGATE_DECODE_RUN_H
+
+#include "backends/decode/bpe.h"
+#include "backends/decode/decode.h"
+#include "backends/decode/kv.h"
+#include "backends/decode/run_text.h"
+#include "backends/decode/sample.h"
+#include "gateway/base/list.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct decode_run {
+    /* --- both sides --- */
+    _Atomic int refs;       /* the handle, the engine, each job in the loop's post box */
+    _Atomic bool cancelled; /* the handle is gone; the step thread lets the sequence go at its next step */
+    pthread_mutex_t lock;
+    struct str pending; /* under lock: text not taken yet; bounded by max_out tokens */
+    struct usage usage; /* under lock */
+    bool over, posted;  /* under lock */
+    const char *finish; /* under lock; static */
+    enum err err;       /* under lock */
+
+    /* --- the loop's side --- */
+    struct loop *loop; /* the house's */
+    struct loop_job job;
+    void (*on_ready)(void *user);
+    void *user;
+    struct str taken; /* what the last piece's text points into */
+    bool last_taken;
+
+    /* --- the step thread's side --- */
+    struct link link;
+    struct tokens ids; /* prompt, then what was sampled */
+    int64_t n_prompt, n_cached, n_out, max_out;
+    struct kv_seq kv;
+    struct run_text text;
+    struct sample_options sampling;
+};
+
+struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void *user);
+void run_drop(struct decode_run *r);
+/* Shows text and the usage so far, and tells the loop if there is something to take. */
+void run_show(struct decode_run *r, struct span text);
+/* The run is over, once: on the step thread, or before the engine has it. */
+void run_finish(struct decode_run *r, const char *finish, enum err err);
+bool run_is_over(struct decode_run *r);
+int64_t run_tokens_needed(const struct decode_run *r); /* places in the cache it may ever need */
+
+#endif

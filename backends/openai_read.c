@@ -1,0 +1,263 @@
+/* Reads what OpenAI and its likes answer: chat chunks, completions chunks, whole answers, embeddings. Known oddities are
+ * taken as they come: `choices` empty or null, usage in x_groq or on every chunk, content as parts, arguments as an
+ * object, a chunk that only says how the prompt was filtered. Usage is what the provider said last, never a sum. */
+#include "backends/dialect.h"
+
+static int64_t cached_tok(struct json usage, struct json details) {
+    int64_t n = usage_tok(details, "cached_tokens", -1);
+    n = n < 0 ? usage_tok(usage, "prompt_cache_hit_tokens", -1) : n;
+    n = n < 0 ? usage_tok(usage, "num_cached_tokens", -1) : n;
+    return n < 0 ? usage_tok(usage, "cached_tokens", 0) : n;
+}
+
+static int64_t rest_of(int64_t all, int64_t part) {
+    return all > part ? all - part : 0;
+}
+
+/* Chat calls them prompt and completion, Responses input and output; the numbers mean the same. */
+void openai_usage(struct reader *r, struct json u) {
+    struct json in = json_member(u, "prompt_tokens_details"), out = json_member(u, "completion_tokens_details");
+    if (u.kind != JSON_OBJECT)
+        return;
+    in = in.kind ? in : json_member(u, "input_tokens_details");
+    out = out.kind ? out : json_member(u, "output_tokens_details");
+    int64_t prompt = usage_tok(u, "prompt_tokens", usage_tok(u, "input_tokens", -1));
+    int64_t completion = usage_tok(u, "completion_tokens", usage_tok(u, "output_tokens", -1));
+    if (prompt < 0 && completion < 0)
+        return;
+    struct usage *to = &r->usage;
+    int64_t search = to->web_search;
+    memset(to, 0, sizeof *to);
+    to->web_search = search;
+    to->cache_read = cached_tok(u, in);
+    to->cache_write_5m = usage_tok(in, "cache_write_tokens", 0);
+    to->in_audio = usage_tok(in, "audio_tokens", 0);
+    to->in = rest_of(prompt, to->cache_read + to->cache_write_5m + to->in_audio);
+    to->out_audio = usage_tok(out, "audio_tokens", 0);
+    to->out = rest_of(completion, to->out_audio);
+    to->reasoning = usage_tok(out, "reasoning_tokens", 0);
+    to->reported = true;
+}
+
+static void take_usage(struct reader *r, struct json v, struct event *out) {
+    struct json usage = json_get(v, "usage");
+    event_splice(out, SPLICE_USAGE, usage);
+    if (usage.kind != JSON_OBJECT)
+        usage = json_member(json_member(v, "x_groq"), "usage");
+    if (usage.kind != JSON_OBJECT)
+        usage = json_member(json_at(json_member(v, "choices"), 0), "usage");
+    if (usage.kind != JSON_OBJECT)
+        return;
+    openai_usage(r, usage);
+    out->bits |= EVENT_USAGE;
+    out->usage = r->usage;
+    out->usage_raw = usage.raw;
+}
+
+enum finish openai_finish(struct json word) {
+    static const struct {
+        const char *word;
+        enum finish finish;
+    } rows[] = {{"stop", FINISH_STOP},        {"length", FINISH_LENGTH},       {"model_length", FINISH_LENGTH},
+                {"tool_calls", FINISH_TOOLS}, {"function_call", FINISH_TOOLS}, {"content_filter", FINISH_FILTER}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (json_is(word, rows[i].word))
+            return rows[i].finish;
+    return FINISH_OTHER;
+}
+
+static void read_content_part(struct reader *r, int choice, struct json part) {
+    struct json type = json_member(part, "type"), inner;
+    struct json_walk walk;
+    if (!json_is(type, "thinking")) {
+        reader_say(r, PART_TEXT, choice, 0, json_member(part, "text"));
+        return;
+    }
+    json_walk_init(&walk, json_member(part, "thinking"));
+    while (json_walk_next(&walk, NULL, &inner))
+        reader_say(r, PART_REASONING, choice, 0, json_member(inner, "text"));
+}
+
+static void read_content(struct reader *r, int choice, struct json content) {
+    struct json_walk walk;
+    struct json part;
+    reader_say(r, PART_TEXT, choice, 0, content.kind == JSON_STRING ? content : (struct json){0});
+    json_walk_init(&walk, content.kind == JSON_ARRAY ? content : (struct json){0});
+    while (json_walk_next(&walk, NULL, &part))
+        read_content_part(r, choice, part);
+}
+
+static void open_tool(struct reader *r, struct reader_tool *t, struct json id, struct json name) {
+    if (t->told || (id.kind == JSON_NONE && name.kind == JSON_NONE))
+        return;
+    t->told = true;
+    reader_part(r, &(struct part){.kind = PART_TOOL_OPEN,
+                                  .choice = t->choice,
+                                  .tool = t->tool,
+                                  .id = reader_text(r, id),
+                                  .name = reader_text(r, name)});
+}
+
+static void read_tool(struct reader *r, int choice, size_t place, struct json call) {
+    struct json function = json_member(call, "function"), custom = json_member(call, "custom");
+    struct json index = json_member(call, "index");
+    int64_t key = (int64_t)place;
+    if (index.kind != JSON_NONE && (!json_i64(index, &key) || key < 0 || key > 1 << 20))
+        return;
+    struct reader_tool *t = reader_tool(r, choice, (int)key);
+    t = t ? t : reader_tool_new(r, choice, (int)key);
+    if (!t) {
+        r->cut = true;
+        return;
+    }
+    function = function.kind ? function : custom;
+    open_tool(r, t, json_member(call, "id"), json_member(function, "name"));
+    struct json arguments = json_member(function, "arguments");
+    reader_say(r, PART_TOOL_ARGS, choice, t->tool, arguments.kind ? arguments : json_member(function, "input"));
+}
+
+static void read_old_call(struct reader *r, int choice, struct json call) {
+    if (call.kind != JSON_OBJECT)
+        return;
+    struct reader_tool *t = reader_tool(r, choice, 0);
+    t = t ? t : reader_tool_new(r, choice, 0);
+    if (!t)
+        return;
+    open_tool(r, t, (struct json){0}, json_member(call, "name"));
+    reader_say(r, PART_TOOL_ARGS, choice, t->tool, json_member(call, "arguments"));
+}
+
+/* A delta or a whole message: the same members. */
+static void read_message(struct reader *r, int choice, struct json m, struct event *out) {
+    static const char *const unkept[] = {"audio", "reasoning_details", "thinking_blocks", "extra_content"};
+    struct json role = json_member(m, "role"), thought = json_member(m, "reasoning_content"), call;
+    struct json_walk walk;
+    if (role.kind == JSON_STRING)
+        reader_part(r, &(struct part){.kind = PART_ROLE, .choice = choice, .text = reader_text(r, role)});
+    thought = thought.kind == JSON_STRING ? thought : json_member(m, "reasoning");
+    reader_say(r, PART_REASONING, choice, 0, thought.kind == JSON_STRING ? thought : (struct json){0});
+    read_content(r, choice, json_member(m, "content"));
+    reader_say(r, PART_REFUSAL, choice, 0, json_member(m, "refusal"));
+    json_walk_init(&walk, json_member(m, "tool_calls"));
+    for (size_t i = 0; json_walk_next(&walk, NULL, &call); i++)
+        read_tool(r, choice, i, call);
+    read_old_call(r, choice, json_member(m, "function_call"));
+    for (size_t i = 0; i < ARRAY_LEN(unkept); i++)
+        if (json_member(m, unkept[i]).kind != JSON_NONE)
+            out->bits |= EVENT_NO_STORE | (i == 0 ? EVENT_CONTENT : 0);
+}
+
+static void read_finish(struct reader *r, int choice, struct json word, struct event *out) {
+    if (word.kind != JSON_STRING)
+        return;
+    if (json_is(word, "error") || json_is(word, "insufficient_system_resource")) {
+        out->bits |= EVENT_ERROR;
+        out->err = ERR_UPSTREAM;
+        out->status = 503;
+        out->message = SPAN("The provider ended the answer early.");
+        return;
+    }
+    reader_finish(r, choice, word, openai_finish(word), out);
+}
+
+static bool choice_index(struct json choice, int *out) {
+    struct json index = json_member(choice, "index");
+    int64_t n = 0;
+    if (choice.kind != JSON_OBJECT || (index.kind != JSON_NONE && !json_i64(index, &n)))
+        return false;
+    *out = (int)n;
+    return n >= 0 && n < READER_CHOICES_MAX;
+}
+
+static enum err bad(const char **why, const char *what) {
+    *why = what;
+    return ERR_UPSTREAM;
+}
+
+static enum err read_choices(struct reader *r, struct json choices, bool plain, struct event *out, const char **why) {
+    const char *holder = plain ? "message" : "delta";
+    struct json_walk walk;
+    struct json choice;
+    int i;
+    json_walk_init(&walk, choices);
+    while (json_walk_next(&walk, NULL, &choice)) {
+        if (!choice_index(choice, &i))
+            return bad(why, "A choice of the provider's answer has no proper index.");
+        struct json said = json_member(choice, holder), text = json_member(choice, "text");
+        if (plain && (r->endpoint == ENDPOINT_CHAT ? said.kind != JSON_OBJECT : text.kind != JSON_STRING))
+            return bad(why, "A choice of the provider's answer has no message.");
+        r->choice_open[i] = true;
+        read_message(r, i, said, out);
+        reader_say(r, PART_TEXT, i, 0, text);
+        read_finish(r, i, json_member(choice, "finish_reason"), out);
+        if (!plain && json_member(choice, "logprobs").kind != JSON_NONE)
+            out->bits |= EVENT_NO_STORE;
+    }
+    return ERR_NONE;
+}
+
+static void splice_head(struct json v, struct event *out) {
+    event_splice(out, SPLICE_MODEL, json_get(v, "model"));
+    event_splice(out, SPLICE_ID, json_get(v, "id"));
+    event_splice(out, SPLICE_CREATED, json_get(v, "created"));
+}
+
+/* Puts in what the provider forgot; v becomes the repaired document. */
+static enum err mend(struct reader *r, struct json *v, struct event *out, const char **why) {
+    struct edits edits;
+    struct json_fault fault;
+    openai_repairs(r, *v, &edits);
+    if (!edits.n)
+        return ERR_NONE;
+    str_clear(&r->repaired);
+    put_edited(&r->repaired, v->raw, 0, v->raw.n, &edits);
+    if (r->repaired.over || !json_check(str_span(&r->repaired), JSON_DEPTH_MAX, v, &fault))
+        return bad(why, "An event of the provider's stream has choices that cannot be told apart.");
+    out->data = v->raw;
+    return ERR_NONE;
+}
+
+static bool holds_error(struct json v) {
+    struct json error = json_member(v, "error"), groq = json_member(json_member(v, "x_groq"), "error");
+    return (error.kind == JSON_OBJECT || error.kind == JSON_STRING || groq.kind != JSON_NONE) &&
+           json_count(json_member(v, "choices")) == 0;
+}
+
+enum err openai_frame(struct reader *r, struct json v, struct event *out, const char **why) {
+    struct json choices = json_member(v, "choices");
+    if (holds_error(v)) {
+        reader_error(r, json_member(v, "error").kind ? v : json_member(v, "x_groq"), out);
+        take_usage(r, v, out);
+        return ERR_NONE;
+    }
+    if (choices.kind != JSON_NONE && choices.kind != JSON_ARRAY)
+        return bad(why, "choices of the provider's stream is not an array.");
+    if (choices.kind == JSON_NONE) { /* clients walk over choices: what has none is not shown to them */
+        take_usage(r, v, out);
+        out->n_splices = 0;
+        out->data = SPAN_NONE;
+        out->bits |= out->bits & EVENT_USAGE ? EVENT_USAGE_ONLY : EVENT_SILENT;
+        return ERR_NONE;
+    }
+    enum err err = mend(r, &v, out, why);
+    if (err)
+        return err;
+    splice_head(v, out);
+    take_usage(r, v, out);
+    if (out->bits & EVENT_USAGE && json_count(choices) == 0)
+        out->bits |= EVENT_USAGE_ONLY;
+    return read_choices(r, json_member(v, "choices"), false, out, why);
+}
+
+enum err openai_plain(struct reader *r, struct json v, struct event *out, const char **why) {
+    bool embeddings = r->endpoint == ENDPOINT_EMBEDDINGS;
+    struct json list = json_member(v, embeddings ? "data" : "choices");
+    if (list.kind != JSON_ARRAY || json_count(list) == 0)
+        return bad(why, embeddings ? "The provider's answer has no data." : "The provider's answer has no choices.");
+    out->bits |= EVENT_CONTENT;
+    splice_head(v, out);
+    take_usage(r, v, out);
+    if (embeddings)
+        return ERR_NONE;
+    return read_choices(r, list, true, out, why);
+}

@@ -1,0 +1,241 @@
+/* The door: from a conf's words to asks that a ledger can answer. Always true here: a price that is not known is refused
+ * wherever any limit on money applies; the rules that need no ledger (price, cost of one call) are decided before one is
+ * asked; which ledger answers is not known here. */
+#include "budget/ledger.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "gateway/base/log.h"
+
+struct budget {
+    const struct ledger_ops *ops;
+    void *store;                /* owned, through ops->free */
+    struct log_gate crowd_gate; /* more budgets than a lease has room for */
+};
+
+struct budget *budget_new(void) {
+    struct budget *b = xcalloc(1, sizeof *b);
+    b->ops = &ledger_memory_ops;
+    b->store = ledger_memory_new();
+    return b;
+}
+
+void budget_free(struct budget *b) {
+    if (!b)
+        return;
+    b->ops->free(b->store);
+    free(b);
+}
+
+void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *store, const struct ledger_ops **old_ops) {
+    void *old = b->store;
+    *old_ops = b->ops;
+    b->ops = ops;
+    b->store = store;
+    return old;
+}
+
+/* --- rates --- */
+
+enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t tokens, int64_t now_us,
+                          struct rate_op *op) {
+    struct rate_ask ask = {.team = key->team->name,
+                           .of_key = key->limits,
+                           .of_team = key->team->limits,
+                           .tokens = tokens > 0 ? tokens : 0,
+                           .now_us = now_us};
+    assert(strlen(key->id) < sizeof ask.key_id);
+    memcpy(ask.key_id, key->id, strlen(key->id) + 1);
+    return b->ops->rate(b->store, &ask, op);
+}
+
+void budget_rate_end(struct budget *b, struct rate_slip *slip, int64_t tokens_used, int64_t now_us) {
+    b->ops->rate_end(b->store, slip, tokens_used, now_us);
+}
+
+/* --- holds --- */
+
+static bool cost_is_limited(const struct ledger_ask *ask, const struct conf_key *key) {
+    return ask->n > 0 || key->max_cost_per_call != CONF_UNLIMITED || key->team->max_cost_per_call != CONF_UNLIMITED;
+}
+
+/* A row that lacks the side which would be used has no bound either; that is a price not known, not a budget spent. */
+static bool price_is_known(const struct price *price, int64_t nanousd) {
+    return price->known && (nanousd < INT64_MAX || (price->in >= 0 && price->out >= 0));
+}
+
+static bool over_call_limit(enum budget_level level, const char *scope, int64_t limit, int64_t nanousd,
+                            struct hold_op *op) {
+    if (limit == CONF_UNLIMITED || nanousd <= limit)
+        return false;
+    op->err = ERR_BUDGET;
+    op->refusal = (struct refusal){.level = level,
+                                   .scope = scope,
+                                   .period = PERIOD_TOTAL,
+                                   .limit_nanousd = limit,
+                                   .needed_nanousd = nanousd,
+                                   .resets_us = INT64_MAX};
+    return true;
+}
+
+static bool call_costs_too_much(const struct conf_key *key, int64_t nanousd, struct hold_op *op) {
+    return over_call_limit(LEVEL_KEY, key->name, key->max_cost_per_call, nanousd, op) ||
+           over_call_limit(LEVEL_TEAM, key->team->name, key->team->max_cost_per_call, nanousd, op);
+}
+
+/* Starts an answer that refuses nothing and lends nothing. The waiter is the caller's and stays. */
+static void op_clear(struct hold_op *op) {
+    op->err = ERR_NONE;
+    op->refusal = (struct refusal){0};
+    op->lease = (struct lease){0};
+    op->remaining_key = op->remaining_team = op->remaining_organization = -1;
+}
+
+static bool ask_begin(struct budget *b, const struct conf *conf, const struct conf_key *key, const char *request_id,
+                      int64_t now_us, struct ledger_ask *ask) {
+    uint64_t swallowed;
+    size_t n = strlen(request_id);
+    assert(n > 0 && n < sizeof ask->request_id);
+    memcpy(ask->request_id, request_id, n + 1);
+    ask->now_us = now_us;
+    if (ledger_ask_of(conf, key, ask))
+        return true;
+    if (log_gate_open(&b->crowd_gate, now_us, &swallowed))
+        log_error("more budgets apply to a call than can be held at once key=%s most=%d", key->id, LEASE_SCOPES_MAX);
+    return false;
+}
+
+enum progress budget_hold(struct budget *b, const struct conf *conf, const struct conf_key *key, const char *request_id,
+                          const struct price *price, int64_t nanousd, int64_t now_us, struct hold_op *op) {
+    struct ledger_ask ask;
+    assert(nanousd >= 0);
+    op_clear(op);
+    if (!ask_begin(b, conf, key, request_id, now_us, &ask)) {
+        op->err = ERR_LEDGER;
+        return PROGRESS_DONE;
+    }
+    bool known = price_is_known(price, nanousd);
+    if (!known && cost_is_limited(&ask, key)) {
+        op->err = ERR_PRICE;
+        return PROGRESS_DONE;
+    }
+    ask.free = price->known && price->free;
+    ask.nanousd = ask.free || !known ? 0 : nanousd;
+    if (call_costs_too_much(key, ask.nanousd, op))
+        return PROGRESS_DONE;
+    return b->ops->hold(b->store, &ask, op);
+}
+
+enum progress budget_raise(struct budget *b, const struct conf *conf, const struct conf_key *key, struct lease *lease,
+                           int64_t nanousd, int64_t now_us, struct hold_op *op) {
+    struct ledger_ask ask;
+    assert(nanousd >= 0 && lease->open);
+    struct lease held = *lease; /* the op's own lease may be the one that is raised */
+    op_clear(op);
+    *lease = held;
+    if (!ask_begin(b, conf, key, held.request_id, now_us, &ask)) {
+        op->err = ERR_LEDGER;
+        return PROGRESS_DONE;
+    }
+    ask.free = false;
+    ask.nanousd = nanousd;
+    if (call_costs_too_much(key, nanousd, op))
+        return PROGRESS_DONE;
+    return b->ops->raise(b->store, &ask, lease, op);
+}
+
+int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd) {
+    assert(nanousd >= 0);
+    return lease->open ? b->ops->settle(b->store, lease, nanousd) : 0;
+}
+
+/* --- recovery and spend --- */
+
+void budget_replay(struct budget *b, const struct conf *conf, struct span key_id, struct span team, int64_t admitted_us,
+                   int64_t nanousd) {
+    struct ledger_ask ask = {.nanousd = nanousd, .now_us = admitted_us};
+    if (nanousd <= 0)
+        return;
+    if (!ledger_ask_of_names(conf, key_id, team, &ask))
+        log_error("more budgets apply to a recorded call than can be held at once most=%d", LEASE_SCOPES_MAX);
+    b->ops->replay(b->store, &ask);
+}
+
+void budget_spend(const struct budget *b, struct span key_id, struct span team, int64_t now_us, struct spend_view *key,
+                  struct spend_view *of_team) {
+    char owner[OWNER_NAME_MAX];
+    ledger_owner_name(LEVEL_KEY, key_id, owner);
+    b->ops->spend(b->store, owner, now_us, key);
+    ledger_owner_name(LEVEL_TEAM, team, owner);
+    b->ops->spend(b->store, owner, now_us, of_team);
+}
+
+/* --- every budget --- */
+
+struct listed { /* a budget of the conf */
+    struct ledger_scope scope;
+    bool seen; /* the ledger has its current account */
+};
+
+struct listing {
+    struct map by_name; /* struct listed, owned */
+    int64_t now_us;
+    void (*see)(const struct budget_view *v, void *user);
+    void *user;
+};
+
+static void list_scope(const struct ledger_scope *s, void *user) {
+    struct listing *l = user;
+    struct listed *one = xcalloc(1, sizeof *one);
+    one->scope = *s;
+    map_put(&l->by_name, span_of(s->name), one);
+}
+
+static void see_account(const struct ledger_account *a, void *user) {
+    struct listing *l = user;
+    struct listed *one = map_find(&l->by_name, span_of(a->name));
+    if (!one && a->in_flight == 0)
+        return;
+    if (one && l->now_us < a->to_us)
+        one->seen = true;
+    const char *slash = strchr(a->owner, '/');
+    struct budget_view v = {.scope = slash ? slash + 1 : a->owner,
+                            .level = a->level,
+                            .period = a->period,
+                            .limit_nanousd = one ? one->scope.limit_nanousd : CONF_UNLIMITED,
+                            .settled_nanousd = a->settled_nanousd,
+                            .held_nanousd = a->held_nanousd,
+                            .overrun_nanousd = a->overrun_nanousd,
+                            .period_from_us = a->from_us,
+                            .period_to_us = a->to_us,
+                            .in_flight = a->in_flight};
+    if (one)
+        v.scope = one->scope.owner;
+    l->see(&v, l->user);
+}
+
+/* A budget that nothing was asked of in this period. */
+static void see_unused(const struct listed *one, const struct listing *l) {
+    struct budget_view v = {.scope = one->scope.owner,
+                            .level = one->scope.level,
+                            .period = one->scope.period,
+                            .limit_nanousd = one->scope.limit_nanousd};
+    zone_period(one->scope.zone, v.period, l->now_us, &v.period_from_us, &v.period_to_us);
+    l->see(&v, l->user);
+}
+
+void budget_each(struct budget *b, const struct conf *conf, int64_t now_us,
+                 void (*see)(const struct budget_view *v, void *user), void *user) {
+    struct listing l = {.now_us = now_us, .see = see, .user = user};
+    map_init(&l.by_name);
+    ledger_scopes_each(conf, list_scope, &l);
+    b->ops->each(b->store, now_us, see_account, &l);
+    for (struct map_entry *e = map_next(&l.by_name, NULL); e; e = map_next(&l.by_name, e)) {
+        struct listed *one = e->value;
+        if (!one->seen)
+            see_unused(one, &l);
+        free(one);
+    }
+    map_fini(&l.by_name);
+}

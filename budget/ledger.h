@@ -1,0 +1,91 @@
+/* Private to this room and its tests: what stands behind the door.
+ *
+ *     budget.c (conf -> asks, price and cost-per-call rules) -> ledger_ops -> memory.c + rate.c, or another store
+ *
+ * An ask says by name and number all that a store must know, so that it can be copied and answered later. A store that
+ * answers PROGRESS_WAIT fills the op before it calls op->waiter.wake, from the loop and never inside the call. */
+#ifndef TOLLGATE_BUDGET_LEDGER_H
+#define TOLLGATE_BUDGET_LEDGER_H
+
+#include "budget/budget.h"
+
+#define SCOPE_NAME_MAX sizeof(((struct scope_ref *)NULL)->name)
+#define REQUEST_ID_MAX sizeof(((struct lease *)NULL)->request_id)
+#define OWNER_NAME_MAX 80
+
+struct ledger_scope { /* one budget that a call must fit in */
+    char name[SCOPE_NAME_MAX];
+    enum budget_level level;
+    enum period period;
+    const struct zone *zone;
+    const char *owner;     /* for people; borrowed from the caller's conf, which outlives the op */
+    int64_t limit_nanousd; /* CONF_UNLIMITED: conf has no such budget any more */
+    int64_t share_nanousd; /* the most that calls in flight of one key (team budgets) or one team (the organization's)
+                              may hold of it; CONF_UNLIMITED: all */
+};
+
+struct ledger_owner {          /* who pays, for spend by day, week and month whatever budgets there are */
+    char name[OWNER_NAME_MAX]; /* "key/abcd1234", "team/search", "organization" */
+    const struct zone *zone;   /* in whose days it is counted */
+};
+
+#define LEDGER_OWNERS 3 /* indexed by enum budget_level */
+
+struct ledger_ask {
+    char request_id[REQUEST_ID_MAX];
+    int64_t nanousd;
+    int64_t now_us;
+    bool free; /* the price is explicitly zero: fits a budget that is used up */
+    struct ledger_owner owners[LEDGER_OWNERS];
+    int n;
+    struct ledger_scope scopes[LEASE_SCOPES_MAX];
+};
+
+struct rate_ask {
+    char key_id[12];
+    const char *team; /* borrowed from the caller's conf, which outlives the op */
+    struct conf_limits of_key, of_team;
+    int64_t tokens;
+    int64_t now_us;
+};
+
+struct ledger_account { /* what a store knows of one budget in one period */
+    char name[SCOPE_NAME_MAX];
+    const char *owner; /* as in struct ledger_owner; borrowed until the walk goes on */
+    enum budget_level level;
+    enum period period;
+    int64_t from_us, to_us;
+    int64_t settled_nanousd, held_nanousd, overrun_nanousd;
+    int in_flight; /* 0 in an account that only counts spend */
+};
+
+struct ledger_ops {
+    enum progress (*rate)(void *store, const struct rate_ask *ask, struct rate_op *op);
+    void (*rate_end)(void *store, struct rate_slip *slip, int64_t tokens_used, int64_t now_us);
+    enum progress (*hold)(void *store, const struct ledger_ask *ask, struct hold_op *op);
+    enum progress (*raise)(void *store, const struct ledger_ask *ask, struct lease *lease, struct hold_op *op);
+    int64_t (*settle)(void *store, struct lease *lease, int64_t nanousd);
+    void (*replay)(void *store, const struct ledger_ask *ask); /* ask->nanousd is a settled cost */
+    void (*each)(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user);
+    void (*spend)(void *store, const char *owner, int64_t now_us, struct spend_view *out);
+    void (*free)(void *store);
+};
+
+extern const struct ledger_ops ledger_memory_ops;
+void *ledger_memory_new(void);
+
+/* Puts another store behind the door; the budget owns it from then on. Returns the one that stood there, with its ops:
+ * a wrapper keeps it inside and frees it, anyone else must free it. */
+void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *store, const struct ledger_ops **old_ops);
+
+/* scope.c: asks out of a conf. False: more budgets apply than a lease has room for. */
+must_check bool ledger_ask_of(const struct conf *conf, const struct conf_key *key, struct ledger_ask *ask);
+/* The same for a key and a team that conf may know no more; either may be NULL. */
+must_check bool ledger_ask_of_names(const struct conf *conf, struct span key_id, struct span team,
+                                    struct ledger_ask *ask);
+void ledger_scope_name(const char *owner, enum period period, const struct zone *zone, char out[SCOPE_NAME_MAX]);
+void ledger_owner_name(enum budget_level level, struct span name, char out[OWNER_NAME_MAX]);
+/* Every budget of a conf, one after the other; limits of budgets that are one account are already the tightest. */
+void ledger_scopes_each(const struct conf *conf, void (*see)(const struct ledger_scope *s, void *user), void *user);
+
+#endif

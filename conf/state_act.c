@@ -1,0 +1,163 @@
+/* One act on state as a line of JSON, both ways: what is written here is what is read here. Money is nano-dollars as
+ * integers, times are microseconds since 1970, -1 is "none". */
+#include "conf/state.h"
+
+#include "gateway/base/clock.h"
+#include "gateway/base/json.h"
+
+/* --- writing --- */
+
+static void write_texts(struct str *out, const char *name, const char *const *texts, size_t n) {
+    json_put_name(out, name);
+    str_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            str_putc(out, ',');
+        json_put_text(out, span_of(texts[i]));
+    }
+    str_putc(out, ']');
+}
+
+static void write_budgets(struct str *out, const struct conf_key *key) {
+    json_put_name(out, "budgets");
+    str_putc(out, '[');
+    for (size_t i = 0; i < key->n_budgets; i++) {
+        str_puts(out, i ? ",{" : "{");
+        json_put_i64(out, "limit_nanousd", key->budgets[i].limit_nanousd);
+        json_put_str(out, "period", period_names[key->budgets[i].period]);
+        json_put_str(out, "timezone", key->budgets[i].zone ? zone_name(key->budgets[i].zone) : "UTC");
+        str_putc(out, '}');
+    }
+    str_putc(out, ']');
+}
+
+static void write_head(struct str *out, const char *act, const char *id, const char *who, int64_t now_us) {
+    char time[CLOCK_TEXT_MAX];
+    str_putc(out, '{');
+    json_put_str(out, "act", act);
+    json_put_str(out, "id", id);
+    json_put_str(out, "who", who);
+    json_put_str(out, "time", clock_text(now_us, time));
+}
+
+void act_write_add(const struct conf_key *key, const char *who, int64_t now_us, struct str *out) {
+    char hex[SHA256_HEX_MAX];
+    write_head(out, "add", key->id, who, now_us);
+    json_put_str(out, "team", key->team->name);
+    json_put_str(out, "name", key->name);
+    json_put_str(out, "owner", key->owner);
+    json_put_str(out, "sha256", hex_put(key->sha256, SHA256_BYTES, hex));
+    json_put_i64(out, "expires_us", key->expires_us ? key->expires_us : INT64_MAX);
+    json_put_bool(out, "demo", key->demo);
+    if (key->allow)
+        write_texts(out, "allow", key->allow, key->n_allow);
+    write_budgets(out, key);
+    json_put_i64(out, "requests_per_minute", key->limits.requests_per_minute);
+    json_put_i64(out, "tokens_per_minute", key->limits.tokens_per_minute);
+    json_put_i64(out, "in_flight", key->limits.in_flight);
+    json_put_i64(out, "max_cost_per_call", key->max_cost_per_call);
+    str_putc(out, '}');
+}
+
+void act_write_revoke(const char *id, const char *who, const char *reason, int64_t now_us, struct str *out) {
+    write_head(out, "revoke", id, who, now_us);
+    json_put_str(out, "reason", reason);
+    str_putc(out, '}');
+}
+
+/* --- reading --- */
+
+static const char *text_of(struct reader *r, struct json act, const char *name) {
+    struct span text = json_text(json_get(act, name), &r->conf->arena);
+    return text.at && text.n && !memchr(text.at, 0, text.n) ? tree_strdup(&r->conf->arena, text) : NULL;
+}
+
+static int64_t number_of(struct json act, const char *name, int64_t otherwise) {
+    int64_t v;
+    return json_i64(json_get(act, name), &v) ? v : otherwise;
+}
+
+static int64_t limit_of(struct json act, const char *name) {
+    int64_t v = number_of(act, name, CONF_UNLIMITED);
+    return v > 0 ? v : CONF_UNLIMITED;
+}
+
+static void read_allow(struct reader *r, struct json list, struct conf_key *k) {
+    if (list.kind != JSON_ARRAY)
+        return;
+    k->n_allow = json_count(list);
+    k->allow = tree_alloc(&r->conf->arena, (k->n_allow + 1) * sizeof *k->allow);
+    for (size_t i = 0; i < k->n_allow; i++) {
+        struct span text = json_text(json_at(list, i), &r->conf->arena);
+        k->allow[i] = tree_strdup(&r->conf->arena, text);
+    }
+}
+
+static bool read_budget(struct reader *r, struct json from, struct conf_budget *b) {
+    const char *zone = text_of(r, from, "timezone");
+    b->limit_nanousd = number_of(from, "limit_nanousd", -1);
+    b->zone = zone ? zone_get(zone) : NULL;
+    for (int p = PERIOD_HOUR; p <= PERIOD_TOTAL; p++)
+        if (json_is(json_get(from, "period"), period_names[p])) {
+            b->period = (enum period)p;
+            return b->zone && b->limit_nanousd >= 0;
+        }
+    return false;
+}
+
+static bool read_budgets(struct reader *r, struct json list, struct conf_key *k) {
+    k->n_budgets = json_count(list);
+    k->budgets = tree_alloc(&r->conf->arena, (k->n_budgets + 1) * sizeof *k->budgets);
+    for (size_t i = 0; i < k->n_budgets; i++)
+        if (!read_budget(r, json_at(list, i), &k->budgets[i]))
+            return false;
+    return true;
+}
+
+static const struct conf_team *find_team(const struct conf *c, const char *name) {
+    for (size_t i = 0; i < c->n_teams; i++)
+        if (!strcmp(c->teams[i].name, name))
+            return &c->teams[i];
+    return NULL;
+}
+
+static bool read_add(struct reader *r, struct json doc, struct act *out, const char **why) {
+    struct conf_key *k = tree_alloc(&r->conf->arena, sizeof *k);
+    *k = (struct conf_key){.id = out->id, .runtime = true};
+    k->name = text_of(r, doc, "name");
+    k->owner = text_of(r, doc, "owner");
+    const char *hex = text_of(r, doc, "sha256");
+    out->team = text_of(r, doc, "team");
+    *why = "a member is missing or wrong";
+    if (!k->name || !out->team || !hex || !hex_read(span_of(hex), k->sha256, SHA256_BYTES))
+        return false;
+    k->expires_us = number_of(doc, "expires_us", INT64_MAX);
+    k->demo = json_get(doc, "demo").kind == JSON_TRUE;
+    k->limits.requests_per_minute = limit_of(doc, "requests_per_minute");
+    k->limits.tokens_per_minute = limit_of(doc, "tokens_per_minute");
+    k->limits.in_flight = limit_of(doc, "in_flight");
+    k->max_cost_per_call = limit_of(doc, "max_cost_per_call");
+    read_allow(r, json_get(doc, "allow"), k);
+    k->team = find_team(r->conf, out->team);
+    out->key = k->team ? k : NULL;
+    return read_budgets(r, json_get(doc, "budgets"), k);
+}
+
+bool act_read(struct reader *r, struct span line, struct act *out, const char **why) {
+    struct json doc;
+    struct json_fault fault = {0};
+    if (!json_check(line, JSON_DEPTH_MAX, &doc, &fault) || doc.kind != JSON_OBJECT) {
+        *why = fault.what ? fault.what : "no object";
+        return false;
+    }
+    out->id = text_of(r, doc, "id");
+    out->who = text_of(r, doc, "who");
+    out->revoke = json_is(json_get(doc, "act"), "revoke");
+    *why = "it names no key";
+    if (!out->id)
+        return false;
+    *why = "its act is neither add nor revoke";
+    if (!out->revoke && !json_is(json_get(doc, "act"), "add"))
+        return false;
+    return out->revoke || read_add(r, doc, out, why);
+}

@@ -1,0 +1,482 @@
+/* The admin port: a token always, a role a route, Host and Origin checked. Lists and counters, printed; acts recorded. */
+#include "gateway/gateway.h"
+
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ADMIN_BODY_MAX (64 * 1024)
+#define ADMIN_REPLY_MAX (16 << 20)
+#define REVOKE_REASON "revoked over the admin port"
+
+#define CAN(role) (1u << ROLE_##role)
+#define EVERY_ROLE (CAN(OPERATOR) | CAN(FINANCE) | CAN(AUDITOR) | CAN(VIEWER))
+
+struct admin_call {
+    struct gateway *gateway;
+    struct exchange *x;
+    const struct admin_route *route;
+    struct span rest; /* of the path, behind the route */
+    struct str body;  /* owned */
+    struct str out;   /* owned: the reply */
+    const char *type;
+    int status;
+    const char *who; /* the token's name; "admin" for the main one */
+    enum conf_role role;
+};
+
+struct admin_route {
+    const char *method, *path; /* a trailing '*' takes the rest */
+    unsigned roles;            /* 0: without a token */
+    void (*answer)(struct admin_call *c);
+};
+
+static void say(struct admin_call *c, enum err e, const char *message) {
+    str_clear(&c->out);
+    c->type = "application/json";
+    c->status = err_row(e)->status;
+    error_write(DIALECT_OPENAI, &(struct error_body){.err = e, .message = message}, &c->out);
+}
+
+/* ---- what can be read ---- */
+
+static void get_healthz(struct admin_call *c) {
+    c->type = "text/plain";
+    str_puts(&c->out, "ok\n");
+}
+
+static size_t in_flight(const struct gateway *g) {
+    size_t n = 0;
+    for (enum state s = 0; s < STATE_DONE; s++)
+        n += g->by_state[s].n;
+    return n;
+}
+
+bool gateway_ready(const struct gateway *g, struct str *json) {
+    bool audit = audit_healthy(g->audit);
+    if (json) {
+        str_puts(json, "{");
+        json_put_bool(json, "draining", g->draining);
+        json_put_bool(json, "audit_healthy", audit);
+        json_put_i64(json, "audit_lag_records", audit_lag(g->audit));
+        json_put_i64(json, "in_flight", (int64_t)in_flight(g));
+        json_put_str(json, "conf_digest", g->conf->digest);
+        json_put_str(json, "ledger", "memory");
+        str_puts(json, "}\n");
+    }
+    return !g->draining && (audit || g->conf->audit.when_full_serve);
+}
+
+static void get_readyz(struct admin_call *c) {
+    c->status = gateway_ready(c->gateway, &c->out) ? 200 : 503;
+}
+
+static void get_metrics(struct admin_call *c) {
+    c->type = "text/plain; version=0.0.4";
+    metrics_print(c->gateway, &c->out);
+}
+
+static void put_request(struct str *out, const struct request *r) {
+    str_puts(out, "{");
+    json_put_str(out, "id", r->id);
+    json_put_str(out, "state", state_names[r->state]);
+    json_put_str(out, "doing", r->doing);
+    json_put_str(out, "team", r->key ? r->key->team->name : NULL);
+    json_put_str(out, "key", r->key ? r->key->id : NULL);
+    json_put_str(out, "alias", r->alias ? r->alias->name : NULL);
+    json_put_str(out, "target", r->at >= 0 && r->plan.n ? r->plan.choices[r->at].target : NULL);
+    json_put_i64(out, "age_ms", request_age_us(r) / US_PER_MS);
+    json_put_i64(out, "tries", r->n_tries);
+    json_put_i64(out, "hold_nanousd", r->hold.lease.open ? r->hold.lease.nanousd : 0);
+    json_put_bool(out, "client", r->client != NULL);
+    str_puts(out, "}");
+}
+
+static void get_requests(struct admin_call *c) {
+    bool first = true;
+    str_puts(&c->out, "{\"requests\":[");
+    for (enum state s = 0; s < STATE_DONE; s++)
+        for (struct link *k = list_first(&c->gateway->by_state[s]); k; k = list_next(&c->gateway->by_state[s], k)) {
+            str_puts(&c->out, first ? "" : ",");
+            first = false;
+            put_request(&c->out, container_of(k, struct request, in_state));
+        }
+    str_puts(&c->out, "]}\n");
+}
+
+struct rows {
+    struct str *out;
+    bool first;
+};
+
+static void row_open(struct rows *rows) {
+    str_puts(rows->out, rows->first ? "{" : ",{");
+    rows->first = false;
+}
+
+static void put_usd(struct str *out, const char *name, int64_t nanousd) {
+    char text[MONEY_TEXT_MAX];
+    json_put_raw(out, name, span_of(money_text(nanousd, text)));
+}
+
+static void put_budget(const struct budget_view *v, void *user) {
+    struct rows *rows = user;
+    row_open(rows);
+    json_put_str(rows->out, "level", budget_level_names[v->level]);
+    json_put_str(rows->out, "scope", v->scope);
+    json_put_str(rows->out, "period", period_names[v->period]);
+    if (v->limit_nanousd == CONF_UNLIMITED)
+        json_put_str(rows->out, "limit", NULL);
+    else
+        put_usd(rows->out, "limit", v->limit_nanousd);
+    put_usd(rows->out, "settled", v->settled_nanousd);
+    put_usd(rows->out, "held", v->held_nanousd);
+    put_usd(rows->out, "overrun", v->overrun_nanousd);
+    json_put_i64(rows->out, "settled_nanousd", v->settled_nanousd);
+    json_put_i64(rows->out, "held_nanousd", v->held_nanousd);
+    str_puts(rows->out, "}");
+}
+
+static void get_budgets(struct admin_call *c) {
+    struct rows rows = {&c->out, true};
+    str_puts(&c->out, "{\"budgets\":[");
+    budget_each(c->gateway->budget, c->gateway->conf, clock_wall_us(), put_budget, &rows);
+    str_puts(&c->out, "]}\n");
+}
+
+static void get_spend(struct admin_call *c) {
+    struct rows rows = {&c->out, true};
+    struct spend_view of_key, of_team;
+    str_puts(&c->out, "{\"teams\":[");
+    for (size_t i = 0; i < c->gateway->conf->n_teams; i++) {
+        const char *team = c->gateway->conf->teams[i].name;
+        budget_spend(c->gateway->budget, SPAN(""), span_of(team), clock_wall_us(), &of_key, &of_team);
+        row_open(&rows);
+        json_put_str(&c->out, "team", team);
+        put_usd(&c->out, "day", of_team.day_nanousd);
+        put_usd(&c->out, "week", of_team.week_nanousd);
+        put_usd(&c->out, "month", of_team.month_nanousd);
+        json_put_i64(&c->out, "month_nanousd", of_team.month_nanousd);
+        json_put_i64(&c->out, "total_nanousd", of_team.total_nanousd);
+        str_puts(&c->out, "}");
+    }
+    str_puts(&c->out, "]}\n");
+}
+
+static void put_lane(const struct lane_view *v, void *user) {
+    struct rows *rows = user;
+    row_open(rows);
+    json_put_str(rows->out, "target", v->target);
+    json_put_str(rows->out, "key", v->key);
+    json_put_str(rows->out, "state", v->state);
+    json_put_i64(rows->out, "tries", (int64_t)v->tries);
+    json_put_i64(rows->out, "failures", (int64_t)v->failures);
+    json_put_i64(rows->out, "in_flight", v->in_flight);
+    str_puts(rows->out, "}");
+}
+
+static void get_targets(struct admin_call *c) {
+    struct rows rows = {&c->out, true};
+    str_puts(&c->out, "{\"targets\":[");
+    routing_each(c->gateway->routing, clock_mono_us(), put_lane, &rows);
+    str_puts(&c->out, "]}\n");
+}
+
+static void get_config(struct admin_call *c) {
+    c->type = "text/plain";
+    conf_print_effective(c->gateway->conf, &c->out);
+}
+
+static void get_audit_head(struct admin_call *c) {
+    char hash[SHA256_HEX_MAX];
+    uint64_t seq;
+    audit_head(c->gateway->audit, &seq, hash);
+    str_puts(&c->out, "{");
+    json_put_i64(&c->out, "seq", (int64_t)seq);
+    json_put_str(&c->out, "hash", hash);
+    str_puts(&c->out, "}\n");
+}
+
+/* ---- what can be done ---- */
+
+static void record_act(struct admin_call *c, const char *what, const char *reason, const char *after) {
+    static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
+    audit_add(c->gateway->audit,
+              &(struct audit_record){.kind = AUDIT_ADMIN,
+                                     .who = c->who,
+                                     .role = roles[c->role],
+                                     .what = what,
+                                     .reason = reason,
+                                     .after = after,
+                                     .client = exchange_client(c->x)},
+              clock_wall_us());
+    gateway_turn_soon(c->gateway);
+}
+
+static void post_reload(struct admin_call *c) {
+    struct str report;
+    bool dry = span_is(exchange_head(c->x)->query, "dry_run=1");
+    str_init(&report, ADMIN_BODY_MAX);
+    bool good = gateway_reload(c->gateway, dry, &report);
+    c->status = good ? 200 : 409;
+    str_puts(&c->out, "{");
+    json_put_bool(&c->out, "loaded", good && !dry);
+    json_put_bool(&c->out, "good", good);
+    json_put_span(&c->out, "report", str_span(&report));
+    json_put_str(&c->out, "conf_digest", c->gateway->conf->digest);
+    str_puts(&c->out, "}\n");
+    if (!dry)
+        record_act(c, good ? "reload" : "reload refused", NULL, c->gateway->conf->digest);
+    str_fini(&report);
+}
+
+static const struct conf_team *team_of(struct admin_call *c, struct json name) {
+    for (size_t i = 0; i < c->gateway->conf->n_teams; i++)
+        if (json_is(name, c->gateway->conf->teams[i].name))
+            return &c->gateway->conf->teams[i];
+    return NULL;
+}
+
+/* What a run-time key may say of itself; it may only narrow what its team may. */
+static bool read_key(struct admin_call *c, struct arena *a, struct json body, struct conf_key *key) {
+    struct json name = json_get(body, "name"), owner = json_get(body, "owner"), expires = json_get(body, "expires");
+    key->team = team_of(c, json_get(body, "team"));
+    key->name = name.kind == JSON_STRING ? arena_strdup(a, json_text(name, a)) : "unnamed";
+    key->owner = owner.kind == JSON_STRING ? arena_strdup(a, json_text(owner, a)) : NULL;
+    key->expires_us = INT64_MAX;
+    if (!key->team)
+        say(c, ERR_INVALID, "team: there is no such team.");
+    else if (expires.kind != JSON_NONE && !clock_parse(json_text(expires, a), &key->expires_us))
+        say(c, ERR_INVALID, "expires: a date like 2027-06-30 or an RFC 3339 time.");
+    else
+        return true;
+    return false;
+}
+
+static void reload_keys(struct admin_call *c) {
+    struct str report;
+    str_init(&report, ADMIN_BODY_MAX);
+    if (!gateway_reload(c->gateway, false, &report))
+        log_error("a key was changed in state, but the conf cannot be loaded anew: %s", report.at ? report.at : "");
+    str_fini(&report);
+}
+
+static void post_keys(struct admin_call *c) {
+    struct json body;
+    struct arena arena;
+    char text[CONF_KEY_TEXT_MAX], id[9];
+    struct conf_key key = {.limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
+                           .max_cost_per_call = CONF_UNLIMITED};
+    if (!json_check(str_span(&c->body), JSON_DEPTH_MAX, &body, NULL) || body.kind != JSON_OBJECT) {
+        say(c, ERR_INVALID, "The body is a JSON object with team and, if you like, name, owner, expires.");
+        return;
+    }
+    arena_init(&arena, ADMIN_BODY_MAX);
+    conf_key_make(text);
+    conf_key_id(span_of(text), id);
+    key.id = id;
+    sha256(span_of(text), key.sha256);
+    if (read_key(c, &arena, body, &key)) {
+        if (conf_state_add_key(c->gateway->conf, &key, c->who)) {
+            say(c, ERR_INTERNAL, "The state directory cannot be written.");
+        } else {
+            record_act(c, "key added", NULL, id);
+            reload_keys(c);
+            c->status = 201;
+            str_puts(&c->out, "{");
+            json_put_str(&c->out, "id", id);
+            json_put_str(&c->out, "key", text);
+            str_puts(&c->out, "}\n");
+        }
+    }
+    arena_fini(&arena);
+}
+
+static void delete_key(struct admin_call *c) {
+    char id[16];
+    snprintf(id, sizeof(id), "%.*s", (int)(c->rest.n < 15 ? c->rest.n : 15), c->rest.at);
+    if (!map_find(&c->gateway->conf->keys_by_id, span_of(id))) {
+        say(c, ERR_NOT_FOUND, "There is no key with this id.");
+        return;
+    }
+    if (conf_state_revoke_key(c->gateway->conf, id, c->who, REVOKE_REASON)) {
+        say(c, ERR_INTERNAL, "The state directory cannot be written.");
+        return;
+    }
+    record_act(c, "key revoked", REVOKE_REASON, id);
+    reload_keys(c);
+    str_puts(&c->out, "{\"revoked\":true}\n");
+}
+
+static const struct admin_route routes[] = {
+    {"GET", "/healthz", 0, get_healthz},
+    {"GET", "/readyz", EVERY_ROLE, get_readyz},
+    {"GET", "/metrics", EVERY_ROLE | CAN(METRICS), get_metrics},
+    {"GET", "/admin/requests", CAN(OPERATOR) | CAN(VIEWER), get_requests},
+    {"GET", "/admin/spend", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), get_spend},
+    {"GET", "/admin/budgets", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), get_budgets},
+    {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
+    {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
+    {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
+    {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
+    {"POST", "/admin/keys", CAN(OPERATOR), post_keys},
+    {"DELETE", "/admin/keys/*", CAN(OPERATOR), delete_key},
+};
+
+/* ---- who asks ---- */
+
+static bool token_is(const struct admin_call *c, struct span token) {
+    uint8_t given[SHA256_BYTES], ours[SHA256_BYTES];
+    sha256(token, given);
+    sha256(span_of(c->gateway->admin_token), ours);
+    return c->gateway->admin_token[0] && bytes_equal_secret(given, ours, sizeof(ours));
+}
+
+static bool find_role(struct admin_call *c) {
+    struct span value = http_field_get(exchange_head(c->x), "authorization", NULL);
+    uint8_t digest[SHA256_BYTES];
+    if (value.n < 7 || !span_is_nocase(span_from(value.at, 7), "bearer "))
+        return false;
+    value = span_trim(span_from(value.at + 7, value.n - 7));
+    c->who = "admin";
+    c->role = ROLE_OPERATOR;
+    if (token_is(c, value))
+        return true;
+    sha256(value, digest);
+    for (size_t i = 0; i < c->gateway->conf->n_admin_tokens; i++) {
+        const struct conf_admin_token *t = &c->gateway->conf->admin_tokens[i];
+        if (!bytes_equal_secret(t->sha256, digest, sizeof(digest)))
+            continue;
+        c->who = t->name;
+        c->role = t->role;
+        return true;
+    }
+    return false;
+}
+
+/* Against pages that make a browser call this port: the host must be an address or localhost, never a name that
+ * somebody else's DNS answers, and an Origin must be this very host. */
+static bool is_host_ours(struct span host) {
+    struct span name = host;
+    if (host.n && host.at[0] == '[')
+        return true;
+    span_cut(&host, ':', &name);
+    bool address = name.n > 0;
+    for (size_t i = 0; i < name.n; i++)
+        address = address && ((name.at[i] >= '0' && name.at[i] <= '9') || name.at[i] == '.');
+    return address || span_is_nocase(name, "localhost");
+}
+
+static bool is_origin_ours(struct span origin, struct span host) {
+    char http[300], https[300];
+    if (!origin.at)
+        return true;
+    snprintf(http, sizeof(http), "http://%.*s", (int)(host.n < 256 ? host.n : 256), host.at);
+    snprintf(https, sizeof(https), "https://%.*s", (int)(host.n < 256 ? host.n : 256), host.at);
+    return span_is_nocase(origin, http) || span_is_nocase(origin, https);
+}
+
+static bool path_matches(const struct admin_route *row, struct span path, struct span *rest) {
+    size_t n = strlen(row->path);
+    *rest = SPAN_NONE;
+    if (row->path[n - 1] != '*')
+        return span_is(path, row->path);
+    if (path.n < n || memcmp(path.at, row->path, n - 1) != 0)
+        return false;
+    *rest = span_from(path.at + n - 1, path.n - n + 1);
+    return true;
+}
+
+static enum err find_route(struct admin_call *c) {
+    const struct http_head *head = exchange_head(c->x);
+    enum err e = ERR_NOT_FOUND;
+    struct span method = span_is(head->method, "HEAD") ? SPAN("GET") : head->method;
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (!path_matches(&routes[i], head->path, &c->rest))
+            continue;
+        e = ERR_METHOD;
+        if (!span_is(method, routes[i].method))
+            continue;
+        c->route = &routes[i];
+        return ERR_NONE;
+    }
+    return e;
+}
+
+/* Deny by default: an unknown path says 401 to a stranger, so that nobody learns what stands here. */
+static bool admit(struct admin_call *c) {
+    const struct http_head *head = exchange_head(c->x);
+    struct span host = http_field_get(head, "host", NULL);
+    enum err missing = find_route(c);
+    if (!is_host_ours(host) || !is_origin_ours(http_field_get(head, "origin", NULL), host)) {
+        say(c, ERR_TARGET_FORBIDDEN, "This Host or Origin is not served by the admin port.");
+        return false;
+    }
+    if (c->route && c->route->roles == 0)
+        return true;
+    if (!find_role(c)) {
+        say(c, ERR_KEY, "The admin token is missing or wrong.");
+        return false;
+    }
+    if (missing)
+        say(c, missing, NULL);
+    else if (!(c->route->roles & (1u << c->role)))
+        say(c, ERR_TARGET_FORBIDDEN, "This token's role does not allow that.");
+    else
+        return true;
+    return false;
+}
+
+/* ---- the exchange ---- */
+
+static void finish(struct admin_call *c) {
+    struct http_field fields[] = {{SPAN("content-type"), span_of(c->type ? c->type : "application/json")},
+                                  {SPAN("cache-control"), SPAN("no-store")},
+                                  {SPAN("x-content-type-options"), SPAN("nosniff")}};
+    exchange_send_head(c->x, c->status ? c->status : 200, fields, ARRAY_LEN(fields), (int64_t)c->out.n);
+    exchange_send(c->x, str_span(&c->out));
+    exchange_end(c->x, true);
+    exchange_close(c->x);
+    str_fini(&c->body);
+    str_fini(&c->out);
+    free(c);
+}
+
+void admin_on_head(struct exchange *x, void *user) {
+    struct admin_call *c = xcalloc(1, sizeof(*c));
+    c->gateway = user;
+    c->x = x;
+    str_init(&c->body, ADMIN_BODY_MAX);
+    str_init(&c->out, ADMIN_REPLY_MAX);
+    exchange_set_user(x, c);
+    if (!admit(c)) {
+        finish(c);
+    } else if (exchange_head(x)->has_body) {
+        exchange_want_body(x);
+        admin_on_change(x, user);
+    } else {
+        c->route->answer(c);
+        finish(c);
+    }
+}
+
+void admin_on_change(struct exchange *x, void *user) {
+    struct admin_call *c = exchange_user(x);
+    (void)user;
+    if (!c)
+        return;
+    struct evbuffer *in = exchange_body(x);
+    size_t n = evbuffer_get_length(in);
+    str_put(&c->body, span_from(n ? evbuffer_pullup(in, -1) : NULL, n));
+    evbuffer_drain(in, n);
+    exchange_took_body(x);
+    bool whole = exchange_body_ended(x);
+    if (!c->body.over && !exchange_failed(x) && !exchange_gone(x) && !whole)
+        return;
+    if (c->body.over || exchange_failed(x))
+        say(c, c->body.over ? ERR_TOO_LARGE : exchange_failed(x), NULL);
+    else if (whole)
+        c->route->answer(c);
+    finish(c);
+}

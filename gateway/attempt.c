@@ -1,0 +1,376 @@
+/* One try on one lane, over either of two sources: an HTTP call that gives bytes, or a run of the engine that gives
+ * pieces. Always true here: a try that began ends exactly once, in attempt_finish, which remembers it and tells routing. */
+#include "gateway/attempt.h"
+
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SIGN_MAX 4096      /* bytes of a credential header */
+#define CALL_FIELDS_MAX 12 /* header fields of a call */
+
+static struct try_row *row_of(struct request *r) {
+    return &r->tries[r->n_tries];
+}
+
+const struct choice *attempt_choice(const struct request *r) {
+    return &r->plan.choices[r->at];
+}
+
+/* ---- beginning ---- */
+
+static bool is_credential(struct span name) {
+    static const char *const names[] = {"key", "api_key", "api-key", "access_token", "token"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (span_is_nocase(name, names[i]))
+            return true;
+    return false;
+}
+
+/* The caller's query without what could be a credential. */
+static const char *forwarded_query(struct request *r) {
+    struct span rest = r->client ? exchange_head(r->client)->query : SPAN_NONE, pair;
+    struct str out;
+    str_init(&out, HTTP_TARGET_MAX);
+    while (rest.n && span_cut(&rest, '&', &pair)) {
+        struct span name, value = pair;
+        if (pair.n == 0 || !span_cut(&value, '=', &name) || is_credential(name))
+            continue;
+        str_putc(&out, out.n ? '&' : '?');
+        str_put(&out, pair);
+    }
+    const char *kept = out.n && !out.over ? arena_strdup(&r->arena, str_span(&out)) : "";
+    str_fini(&out);
+    return kept ? kept : "";
+}
+
+static const struct {
+    const char *name;
+    enum dialect dialect;
+    const char *absent; /* what is sent when the caller sends none; NULL: nothing */
+} forwarded[] = {{"anthropic-version", DIALECT_ANTHROPIC, "2023-06-01"},
+                 {"anthropic-beta", DIALECT_ANTHROPIC, NULL},
+                 {"openai-beta", DIALECT_RESPONSES, NULL}};
+
+/* What of the caller's head reaches a provider: read once, while the client is there. */
+static void read_forwarded(struct request *r) {
+    if (r->forwarded_read)
+        return;
+    r->forwarded_read = true;
+    r->query = forwarded_query(r);
+    for (size_t i = 0; i < ARRAY_LEN(forwarded); i++) {
+        if (forwarded[i].dialect != r->dialect)
+            continue;
+        struct span value = http_field_get(exchange_head(r->client), forwarded[i].name, NULL);
+        const char *text = value.at ? arena_strdup(&r->arena, value) : forwarded[i].absent;
+        if (text)
+            r->forwarded[r->n_forwarded++] = (struct http_field){span_of(forwarded[i].name), span_of(text)};
+    }
+}
+
+size_t attempt_forwarded(struct request *r, struct span *out, size_t max) {
+    size_t n = 0;
+    read_forwarded(r);
+    struct str line;
+    str_init(&line, 2 * HTTP_TARGET_MAX);
+    for (size_t i = 0; i <= r->n_forwarded && n < max; i++) {
+        str_clear(&line);
+        if (i < r->n_forwarded)
+            str_printf(&line, "%.*s: %.*s", SPAN_ARG(r->forwarded[i].name), SPAN_ARG(r->forwarded[i].value));
+        else
+            str_printf(&line, "query: %s", r->query);
+        out[n++] = span_of(arena_strdup(&r->arena, str_span(&line)));
+    }
+    str_fini(&line);
+    return n;
+}
+
+static void on_call(struct http_call *c, void *user) {
+    (void)c;
+    request_wake(user);
+}
+
+static void on_run(void *user) {
+    request_wake(user);
+}
+
+static size_t call_fields(struct request *r, struct attempt *a, struct http_field fields[CALL_FIELDS_MAX]) {
+    const struct choice *c = attempt_choice(r);
+    size_t n = 0;
+    const char *sign = c->key ? backend_sign(c->backend->protocol, c->key, &a->sign) : NULL;
+    fields[n++] = (struct http_field){SPAN("content-type"), SPAN("application/json")};
+    fields[n++] = (struct http_field){SPAN("accept"), SPAN("application/json, text/event-stream")};
+    fields[n++] = (struct http_field){SPAN("user-agent"), SPAN("tollgate/" TOLLGATE_VERSION)};
+    if (sign)
+        fields[n++] = (struct http_field){span_of(sign), str_span(&a->sign)};
+    if (r->idempotency)
+        fields[n++] = (struct http_field){SPAN("idempotency-key"), span_of(strchr(r->idempotency, '/') + 1)};
+    for (size_t i = 0; i < r->n_forwarded; i++)
+        fields[n++] = r->forwarded[i];
+    return n;
+}
+
+static bool open_call(struct request *r, struct attempt *a) {
+    const struct conf_backend *b = attempt_choice(r)->backend;
+    const struct endpoint_row *row = endpoint_row(r->call.endpoint);
+    struct http_field fields[CALL_FIELDS_MAX];
+    struct call_pieces *pieces = arena_alloc(&r->arena, sizeof(*pieces));
+    struct str path;
+    if (!pieces || !call_write(&r->call, attempt_choice(r)->model, &r->arena, pieces))
+        return false;
+    read_forwarded(r);
+    str_init(&path, 2 * HTTP_TARGET_MAX);
+    str_printf(&path, "%s%s%s", b->path, row->provider_path, r->query);
+    const char *kept = arena_strdup(&r->arena, str_span(&path));
+    str_fini(&path);
+    if (!kept)
+        return false;
+    size_t n_fields = call_fields(r, a, fields);
+    a->call = http_call_open(r->gateway->pool,
+                             &(struct http_call_options){.target = {b->tls, b->host, b->port, b->ca_file, b->proxy},
+                                                         .method = SPAN("POST"),
+                                                         .path = span_of(kept),
+                                                         .fields = fields,
+                                                         .n_fields = n_fields,
+                                                         .body = pieces->at,
+                                                         .n_body = pieces->n,
+                                                         .connect_us = b->connect_us,
+                                                         .first_us = b->first_token_us,
+                                                         .idle_us = b->idle_us,
+                                                         .total_us = b->total_us,
+                                                         .on_change = on_call,
+                                                         .user = r});
+    return true;
+}
+
+/* ---- ending ---- */
+
+static int64_t at_most(int64_t v, int64_t max) {
+    return v < max ? v : max;
+}
+
+/* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
+ * provider did give stays, and is only raised by output that we saw. */
+static void estimate_usage(struct request *r, struct attempt *a, struct usage *u, bool whole) {
+    bool sent = a->run || (a->call && http_call_sent(a->call));
+    int64_t seen = budget_text_expect_tok(r->answer->text_bytes);
+    if (u->reported && (whole || u->out >= seen))
+        return;
+    if (!sent || (!whole && !r->answer->content && !r->client_left))
+        return; /* a try that gave nothing and told nothing costs nothing */
+    if (!u->reported)
+        u->in = at_most(budget_in_expect_tok(&r->call.size), r->bound.in_tok);
+    if (seen > u->out)
+        u->out = at_most(seen, r->bound.out_tok);
+    u->estimated = true;
+}
+
+static void keep_upstream_id(struct request *r, const struct attempt *a) {
+    const struct http_head *head = a->call ? http_call_head(a->call) : NULL;
+    static const char *const names[] = {"request-id", "x-request-id"};
+    for (size_t i = 0; head && i < ARRAY_LEN(names); i++) {
+        struct span id = http_field_get(head, names[i], NULL);
+        if (id.n == 0)
+            continue;
+        str_clear(&r->upstream_id);
+        str_put(&r->upstream_id, id);
+        return;
+    }
+}
+
+static void attempt_free(struct attempt *a) {
+    if (a->call)
+        http_call_close(a->call);
+    if (a->run)
+        decode_end(a->run);
+    reader_free(a->reader);
+    frame_fini(&a->frames);
+    str_fini(&a->plain);
+    str_fini(&a->sign);
+    free(a);
+}
+
+/* Notes how the try ended, in the request, in routing and in the metrics; the attempt is gone afterwards. */
+static void attempt_finish(struct request *r, enum outcome outcome, const char *why) {
+    struct attempt *a = r->attempt;
+    const struct choice *c = attempt_choice(r);
+    struct try_row *t = row_of(r);
+    struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
+    if (a->run)
+        used = r->answer->usage;
+    estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    *t = (struct try_row){.choice = c,
+                          .outcome = outcome,
+                          .why = why,
+                          .status = a->status,
+                          .began_us = a->began_us,
+                          .first_us = a->first_us,
+                          .ended_us = request_age_us(r),
+                          .usage = used};
+    if (used.reported || used.estimated) /* a try that gave nothing costs nothing, not even its fee per call */
+        t->price = r->price;
+    r->n_tries++;
+    r->last_error = a->error;
+    r->last_retry_after_us = a->retry_after_us;
+    keep_upstream_id(r, a);
+    routing_learn(r->gateway->routing, r->conf, c, outcome, a->retry_after_us, a->first_us, clock_mono_us());
+    routing_end(r->gateway->routing, c);
+    metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
+                r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);
+    if (outcome != OUTCOME_OK && outcome != OUTCOME_CANCELLED && outcome != OUTCOME_CLIENT_FAULT)
+        log_info("try failed request=%s target=%s outcome=%s status=%d why=%s", r->id, c->target,
+                 outcome_names[outcome], a->status, why);
+    attempt_free(a);
+    r->attempt = NULL;
+}
+
+/* A failure: before content the answer is begun anew by the next try, after it everybody sees the same error. */
+void attempt_fail(struct request *r, enum outcome outcome, const char *why) {
+    struct answer *answer = r->answer;
+    char message[512] = "The provider's answer broke off.";
+    if (r->attempt->error.message[0])
+        snprintf(message, sizeof(message), "%s", r->attempt->error.message);
+    attempt_finish(r, outcome, why);
+    if (answer->content)
+        answer_end(answer, outcome == OUTCOME_TIMEOUT ? ERR_DEADLINE : ERR_UPSTREAM, message);
+    else if (!answer->ended)
+        answer_restart(answer);
+}
+
+void attempt_succeed(struct request *r) {
+    struct answer *answer = r->answer;
+    attempt_finish(r, OUTCOME_OK, "whole");
+    answer->content = true;
+    answer_end(answer, ERR_NONE, NULL);
+}
+
+void attempt_fail_run(struct request *r, enum err e) {
+    r->attempt->error = (struct provider_error){.status = 503};
+    snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
+    attempt_fail(r, e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW : OUTCOME_UNAVAILABLE, "the engine ended it");
+}
+
+void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
+    attempt_finish(r, outcome, why);
+}
+
+/* ---- starting, and what comes next ---- */
+
+static bool open_run(struct request *r, struct attempt *a) {
+    const struct conf_backend *b = attempt_choice(r)->backend;
+    struct decode *engine = map_find(&r->gateway->engines, span_of(b->name));
+    struct decode_ask ask = {0};
+    struct call_fault fault = {0};
+    a->first_piece = true;
+    if (!engine) {
+        attempt_fail(r, OUTCOME_UNAVAILABLE, "the engine is not running");
+        return false;
+    }
+    if (!engine_ask(&r->call, &r->arena, &ask, &fault)) {
+        a->error = (struct provider_error){.status = 400};
+        snprintf(a->error.code, sizeof(a->error.code), "%s", err_code(fault.err));
+        snprintf(a->error.param, sizeof(a->error.param), "%s", fault.field);
+        snprintf(a->error.message, sizeof(a->error.message), "%s", fault.text);
+        attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
+        return false;
+    }
+    enum err e = decode_start(engine, &ask, on_run, r, &a->run);
+    if (e)
+        attempt_fail_run(r, e);
+    return e == ERR_NONE;
+}
+
+bool attempt_start(struct request *r) {
+    const struct choice *c = attempt_choice(r);
+    struct attempt *a = xcalloc(1, sizeof(*a));
+    assert(!r->attempt && r->n_tries < PLAN_MAX);
+    r->attempt = a;
+    a->began_us = request_age_us(r);
+    a->first_us = -1;
+    frame_init(&a->frames);
+    str_init(&a->plain, PLAIN_ANSWER_MAX);
+    str_init(&a->sign, SIGN_MAX);
+    if (!routing_begin(r->gateway->routing, c, clock_mono_us())) {
+        attempt_fail(r, OUTCOME_RATE_LIMITED, "no slot in flight");
+        return false;
+    }
+    snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
+    r->answer->degraded = c->degraded;
+    if (c->backend->protocol == PROTOCOL_DECODE)
+        return open_run(r, a);
+    a->reader = reader_new(c->backend->protocol, r->call.endpoint);
+    if (open_call(r, a))
+        return true;
+    attempt_fail(r, OUTCOME_CLIENT_FAULT, "the call is too large to write");
+    return false;
+}
+
+/* What the client is told when no choice is left, by how the last try ended. */
+static const enum err told[OUTCOME_N] = {
+    [OUTCOME_OK] = ERR_UPSTREAM,
+    [OUTCOME_CLIENT_FAULT] = ERR_INVALID,
+    [OUTCOME_CANCELLED] = ERR_CLIENT_GONE,
+    [OUTCOME_CONNECT] = ERR_UPSTREAM,
+    [OUTCOME_UNAVAILABLE] = ERR_UPSTREAM,
+    [OUTCOME_RATE_LIMITED] = ERR_RATE,
+    [OUTCOME_TIMEOUT] = ERR_DEADLINE,
+    [OUTCOME_AUTH] = ERR_UPSTREAM_AUTH,
+    [OUTCOME_MODEL_MISSING] = ERR_UPSTREAM,
+    [OUTCOME_CONTEXT_WINDOW] = ERR_CONTEXT,
+    [OUTCOME_CONTENT_FILTER] = ERR_FILTERED,
+};
+
+/* The provider's own words on what is wrong with the call; its status when it is of the caller's making. */
+static void quote_provider(struct request *r, enum outcome outcome) {
+    const struct provider_error *e = &r->last_error;
+    bool callers =
+        outcome == OUTCOME_CLIENT_FAULT || outcome == OUTCOME_CONTEXT_WINDOW || outcome == OUTCOME_CONTENT_FILTER;
+    if (!callers || !e->message[0])
+        return;
+    bool marked = outcome != OUTCOME_CONTEXT_WINDOW || r->dialect != DIALECT_ANTHROPIC ||
+                  strncmp(e->message, "prompt is too long", 18) == 0;
+    snprintf(r->message, sizeof(r->message), "%s%s", marked ? "" : "prompt is too long: ", e->message);
+    snprintf(r->param, sizeof(r->param), "%s", e->param);
+    if (outcome != OUTCOME_CLIENT_FAULT)
+        return;
+    snprintf(r->code, sizeof(r->code), "%s", e->code);
+    r->status = e->status >= 400 && e->status < 500 ? e->status : 400;
+}
+
+static enum walk give_up(struct request *r) {
+    enum outcome outcome = r->tries[r->n_tries - 1].outcome;
+    r->retry_after_us = r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED;
+    quote_provider(r, outcome);
+    if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
+        snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
+    return refuse(r, told[outcome]);
+}
+
+/* Back-off grows with each try in one rung, with jitter, so that an outage is not hammered. */
+static void back_off(struct request *r, int next) {
+    int64_t wait_us = r->conf->retries.backoff_us;
+    if (r->plan.choices[next].rung != r->plan.choices[r->at].rung)
+        return;
+    for (int i = 1; i < r->n_tries && wait_us < r->conf->retries.backoff_max_us; i++)
+        wait_us *= 2;
+    wait_us = at_most(wait_us, r->conf->retries.backoff_max_us);
+    r->not_before_us = clock_mono_us() + wait_us / 2 + (int64_t)(random_u64() % (uint64_t)(wait_us / 2 + 1));
+}
+
+enum walk attempt_next_or_give_up(struct request *r) {
+    enum outcome outcome = r->tries[r->n_tries - 1].outcome;
+    if (r->answer->content)
+        return go(r, STATE_STREAM);
+    int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    if (next < 0)
+        return give_up(r);
+    back_off(r, next);
+    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung)
+        r->down = outcome_reason(outcome);
+    r->at = next;
+    return go(r, STATE_HOLD);
+}

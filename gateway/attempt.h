@@ -1,0 +1,43 @@
+/* One try on one lane: it writes a call, reads an answer into r->answer, and ends once, with an outcome. */
+#ifndef TOLLGATE_GATEWAY_ATTEMPT_H
+#define TOLLGATE_GATEWAY_ATTEMPT_H
+
+#include "gateway/request.h"
+
+#define ERROR_BODY_MAX (64 * 1024)  /* bytes of a provider's error body that are read */
+#define PLAIN_ANSWER_MAX (64 << 20) /* bytes of a plain answer: it is held whole, so that settle precedes it */
+
+enum form { FORM_UNKNOWN, FORM_FRAMES, FORM_PLAIN, FORM_ERROR };
+
+struct attempt {
+    struct http_call *call; /* owned; NULL for the engine */
+    struct decode_run *run; /* owned; NULL for HTTP */
+    struct reader *reader;  /* owned */
+    struct frame_reader frames;
+    struct str plain; /* owned: a plain answer or an error body */
+    struct str sign;  /* owned; secret */
+    enum form form;
+    bool first_piece;
+    int status;
+    int64_t began_us, first_us; /* since the request began; first_us -1: no content yet */
+    int64_t retry_after_us;
+    struct provider_error error;
+};
+
+/* Begins the try of r->plan.choices[r->at]. False when it cannot even begin: then it has ended, too. */
+bool attempt_start(struct request *r);
+/* Moves what has come into the answer, as far as there is room. Ends the attempt when its source has ended. */
+void attempt_pump(struct request *r);
+/* Ends it before its time: the client left, the deadline passed, the answer broke. */
+void attempt_cancel(struct request *r, enum outcome outcome, const char *why);
+/* The one place that decides: after a failed try before content, the state to go to. */
+enum walk attempt_next_or_give_up(struct request *r);
+
+/* For the two halves: attempt.c begins, ends and decides; source.c reads what comes. */
+void attempt_succeed(struct request *r);
+/* Before content the answer is begun anew by the next try; after it everybody sees the same error. */
+void attempt_fail(struct request *r, enum outcome outcome, const char *why);
+void attempt_fail_run(struct request *r, enum err e);
+const struct choice *attempt_choice(const struct request *r);
+
+#endif

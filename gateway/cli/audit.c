@@ -1,0 +1,248 @@
+/* tollgate audit verify|show|tail: the log for people. Nothing here writes; text from the log reaches the terminal only
+ * in its JSON escapes. */
+#include "audit/audit.h"
+#include "gateway/base/clock.h"
+#include "gateway/base/json.h"
+#include "gateway/cli/arguments.h"
+#include "gateway/cli/cli.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WHY_MAX 4096
+#define PEM_MAX 65536
+#define TAIL_DEFAULT 10
+
+static const char usage_text[] =
+    "usage: tollgate audit verify [DIR] [--key FILE] [--format text|json] [-c FILE]\n"
+    "       tollgate audit show   [DIR] [--request ID] [--team T] [--since 1h] [--status 5xx] [--kind K]\n"
+    "                             [--format text|json] [-c FILE]\n"
+    "       tollgate audit tail   [DIR] [-n N] [-f] [--format text|json] [-c FILE]\n"
+    "\n"
+    "DIR is var/audit, or what -c FILE says. verify checks every chain and names the first fault; --key FILE is the\n"
+    "Ed25519 key (PEM, public or private) that signs heads.\n";
+
+struct wanted {
+    const char *request, *team, *since, *status, *kind, *format, *key, *conf, *n;
+    bool follow, json;
+    int64_t since_us;
+};
+
+static const char *const shown[] = {
+    "seq",    "request", "team",  "key_id", "owner",    "alias",        "model",        "target",      "endpoint",
+    "plan",   "status",  "code",  "cache",  "degraded", "count",        "who",          "role",        "what",
+    "reason", "before",  "after", "chain",  "boot",     "price_digest", "hold_nanousd", "cost_nanousd"};
+enum { TIME, KIND, REQUEST, TEAM, STATUS, FILTERS };
+static const char *const filters[FILTERS] = {"time", "kind", "request", "team", "status"};
+
+/* "5xx", "429": each x is any digit. */
+static bool status_is(struct json v, const char *wanted) {
+    if (v.kind != JSON_NUMBER || v.raw.n != strlen(wanted))
+        return false;
+    for (size_t i = 0; i < v.raw.n; i++)
+        if (wanted[i] != 'x' && wanted[i] != 'X' && wanted[i] != v.raw.at[i])
+            return false;
+    return true;
+}
+
+static bool is_since(struct json time, int64_t since_us) {
+    int64_t us;
+    struct span text = time.kind == JSON_STRING ? span_from(time.raw.at + 1, time.raw.n - 2) : SPAN_NONE;
+    return clock_parse(text, &us) && us >= since_us;
+}
+
+static bool matches(const struct wanted *w, const struct json *got) {
+    return (!w->request || json_is(got[REQUEST], w->request)) && (!w->team || json_is(got[TEAM], w->team)) &&
+           (!w->kind || json_is(got[KIND], w->kind)) && (!w->status || status_is(got[STATUS], w->status)) &&
+           (!w->since || is_since(got[TIME], w->since_us));
+}
+
+static void print_value(const char *name, struct json v) {
+    if (v.kind == JSON_STRING)
+        printf(" %s=%.*s", name, (int)v.raw.n - 2, v.raw.at + 1);
+    else if (v.kind != JSON_NONE)
+        printf(" %s=%.*s", name, SPAN_ARG(v.raw));
+}
+
+static void print_text(struct json root, const struct json *got) {
+    struct json values[ARRAY_LEN(shown)];
+    json_pick(root, shown, values, ARRAY_LEN(shown));
+    printf("%.*s %-6.*s", (int)got[TIME].raw.n - 2, got[TIME].raw.at + 1, (int)got[KIND].raw.n - 2,
+           got[KIND].raw.at + 1);
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+        print_value(shown[i], values[i]);
+    putchar('\n');
+}
+
+static bool see(const struct audit_line *l, void *user) {
+    const struct wanted *w = user;
+    struct json root, got[FILTERS];
+    struct json_fault fault;
+    if (!json_check(l->text, JSON_DEPTH_MAX, &root, &fault) || root.kind != JSON_OBJECT) {
+        fprintf(stderr, "tollgate: %s line %lld is not JSON\n", l->file, (long long)l->line);
+        return true;
+    }
+    json_pick(root, filters, got, FILTERS);
+    if (got[TIME].kind != JSON_STRING || got[KIND].kind != JSON_STRING || !matches(w, got))
+        return true;
+    if (w->json)
+        printf("%.*s\n", SPAN_ARG(l->text));
+    else
+        print_text(root, got);
+    return fflush(stdout) == 0 && !ferror(stdout); /* a reader that left ends it */
+}
+
+static int done(bool good, struct str *why) {
+    if (!good)
+        fprintf(stderr, "tollgate: %s\n", why->at ? why->at : "the log cannot be read");
+    str_fini(why);
+    return good ? 0 : 1;
+}
+
+static int show(const struct wanted *w, const char *directory) {
+    struct str why;
+    str_init(&why, WHY_MAX);
+    return done(audit_read(directory, see, (void *)(uintptr_t)w, &why), &why);
+}
+
+static int tail(const struct wanted *w, const char *directory) {
+    struct str why;
+    int64_t n = TAIL_DEFAULT;
+    if (w->n && !span_to_i64(span_of(w->n), &n)) {
+        fprintf(stderr, "tollgate: -n takes a number of lines\n");
+        return 1;
+    }
+    str_init(&why, WHY_MAX);
+    return done(audit_tail(directory, (size_t)n, w->follow, see, (void *)(uintptr_t)w, &why), &why);
+}
+
+static void print_verdict_json(const struct audit_verdict *v) {
+    struct str s;
+    str_init(&s, 8192);
+    str_putc(&s, '{');
+    json_put_bool(&s, "clean", v->clean);
+    json_put_i64(&s, "records", (int64_t)v->records);
+    json_put_i64(&s, "chains", (int64_t)v->chains);
+    json_put_i64(&s, "head_seq", (int64_t)v->head_seq);
+    json_put_str(&s, "head_hash", v->head_hash);
+    json_put_i64(&s, "unsealed", (int64_t)v->unsealed);
+    json_put_i64(&s, "open_admits", (int64_t)v->open_admits);
+    if (!v->clean) {
+        json_put_raw(&s, "fault", SPAN("{"));
+        json_put_str(&s, "file", v->fault.file);
+        json_put_i64(&s, "line", v->fault.line);
+        json_put_i64(&s, "seq", (int64_t)v->fault.seq);
+        json_put_str(&s, "what", v->fault.what);
+        str_putc(&s, '}');
+    }
+    str_puts(&s, "}\n");
+    fputs(s.at, stdout);
+    str_fini(&s);
+}
+
+static void print_verdict(const struct audit_verdict *v, const char *directory) {
+    if (!v->clean) {
+        printf("%s/%s:%lld: record %llu: %s\n", directory, v->fault.file, (long long)v->fault.line,
+               (unsigned long long)v->fault.seq, v->fault.what);
+        return;
+    }
+    printf("clean: %llu records in %llu chain%s, head %llu %s\n", (unsigned long long)v->records,
+           (unsigned long long)v->chains, v->chains == 1 ? "" : "s", (unsigned long long)v->head_seq, v->head_hash);
+    printf("unsealed: %llu records after the last signed head; open: %llu admits without a settle\n",
+           (unsigned long long)v->unsealed, (unsigned long long)v->open_admits);
+}
+
+/* A small file as text; NULL with errno. */
+static char *read_text(const char *path) {
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return NULL;
+    char *text = xcalloc(1, PEM_MAX);
+    size_t n = fread(text, 1, PEM_MAX - 1, f);
+    text[n] = 0;
+    fclose(f);
+    return text;
+}
+
+static int verify(const struct wanted *w, const char *directory) {
+    struct audit_verdict v;
+    struct str why;
+    char *pem = w->key ? read_text(w->key) : NULL;
+    if (w->key && !pem) {
+        fprintf(stderr, "tollgate: cannot read %s: %s\n", w->key, strerror(errno));
+        return 1;
+    }
+    str_init(&why, WHY_MAX);
+    bool read = audit_verify(directory, pem, &v, &why);
+    free(pem);
+    if (!read)
+        return done(false, &why);
+    str_fini(&why);
+    if (w->json)
+        print_verdict_json(&v);
+    else
+        print_verdict(&v, directory);
+    return v.clean ? 0 : 1;
+}
+
+static bool read_since(struct wanted *w) {
+    int64_t ago;
+    if (!w->since || clock_parse(span_of(w->since), &w->since_us))
+        return true;
+    if (!clock_parse_duration(span_of(w->since), &ago)) {
+        fprintf(stderr, "tollgate: --since takes a time (1h, 30d) or a date, not %s\n", w->since);
+        return false;
+    }
+    w->since_us = clock_wall_us() - ago;
+    return true;
+}
+
+static bool good_words(struct wanted *w) {
+    static const char *const formats[] = {"text", "json"};
+    w->json = w->format && strcmp(w->format, "json") == 0;
+    return (!w->format || argument_is_one_of(w->format, formats, ARRAY_LEN(formats), "format")) &&
+           (!w->kind || argument_is_one_of(w->kind, audit_kind_names, AUDIT_KINDS, "kind")) && read_since(w);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const struct wanted *w, const char *directory);
+} acts[] = {{"verify", verify}, {"show", show}, {"tail", tail}};
+
+static int run_act(const char *name, const struct wanted *w, const char *given) {
+    char *directory = given ? xstrdup(given) : argument_audit_directory(w->conf);
+    int status = 1;
+    for (size_t i = 0; directory && i < ARRAY_LEN(acts); i++)
+        if (strcmp(acts[i].name, name) == 0)
+            status = acts[i].run(w, directory);
+    free(directory);
+    return status;
+}
+
+static bool known_act(const char *name) {
+    static const char *const names[] = {"verify", "show", "tail"};
+    if (strcmp(name, "export") != 0)
+        return argument_is_one_of(name, names, ARRAY_LEN(names), "audit command");
+    fprintf(stderr, "tollgate: audit export is not supported yet\n");
+    return false;
+}
+
+int cli_audit(int argc, char **argv) {
+    struct wanted w = {0};
+    const struct argument table[] = {
+        {"--request", &w.request, NULL}, {"--team", &w.team, NULL}, {"--since", &w.since, NULL},
+        {"--status", &w.status, NULL},   {"--kind", &w.kind, NULL}, {"--format", &w.format, NULL},
+        {"--key", &w.key, NULL},         {"-c", &w.conf, NULL},     {"-n", &w.n, NULL},
+        {"-f", NULL, &w.follow},
+    };
+    const char *words[2] = {0};
+    size_t n_words;
+    enum arguments_got got = arguments_read(argc, argv, table, ARRAY_LEN(table), words, ARRAY_LEN(words), &n_words);
+    if (got == ARGUMENTS_HELP || (got == ARGUMENTS_GOOD && n_words == 0)) {
+        fputs(usage_text, got == ARGUMENTS_HELP ? stdout : stderr);
+        return got == ARGUMENTS_HELP ? 0 : 1;
+    }
+    if (got == ARGUMENTS_BAD || !known_act(words[0]) || !good_words(&w))
+        return 1;
+    return run_act(words[0], &w, words[1]);
+}

@@ -1,0 +1,20 @@
+/* The command line: one table of verbs, one file a verb. A verb answers the exit status of the program. */
+#ifndef TOLLGATE_GATEWAY_CLI_H
+#define TOLLGATE_GATEWAY_CLI_H
+
+#define CONF_DEFAULT "conf/tollgate.yaml"
+
+/* argv[0] is the program; finds the verb, guesses at a misspelt one. */
+int cli_main(int argc, char **argv);
+
+/* argv[0] is the verb. */
+int cli_serve(int argc, char **argv);
+int cli_check(int argc, char **argv);
+int cli_explain(int argc, char **argv);
+int cli_config(int argc, char **argv);
+int cli_schema(int argc, char **argv);
+int cli_key(int argc, char **argv);
+int cli_spend(int argc, char **argv);
+int cli_audit(int argc, char **argv);
+
+#endif

@@ -1,0 +1,400 @@
+/* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
+ * the dead freed in turn() alone, never inside a callback. */
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+#include "gateway/state.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HEAD_TIMEOUT_US (30 * US_PER_S) /* against heads that come a byte a minute */
+#define IDLE_TIMEOUT_US (75 * US_PER_S) /* keep-alive between requests: longer than the pools of common clients */
+#define BODY_TIMEOUT_US (60 * US_PER_S) /* silence inside a body */
+#define ADMIN_CONNECTIONS_MAX 64
+#define RUN_MAX 64 /* times one request may run in a turn before the others go on */
+
+/* ---- the turn ---- */
+
+static void run_ready(struct gateway *g) {
+    size_t n = g->ready.n * RUN_MAX;
+    for (struct link *k; n > 0 && (k = list_shift(&g->ready)); n--)
+        request_run(container_of(k, struct request, in_ready));
+}
+
+static void free_dead(struct gateway *g) {
+    for (struct link *k = list_first(&g->by_state[STATE_DONE]), *next; k; k = next) {
+        struct request *r = container_of(k, struct request, in_state);
+        next = list_next(&g->by_state[STATE_DONE], k);
+        if (link_on_list(&r->in_ready))
+            list_remove(&g->ready, &r->in_ready);
+        request_free(r);
+    }
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    struct gateway *g = arg;
+    (void)fd;
+    (void)what;
+    run_ready(g);
+    audit_flush(g->audit);
+    free_dead(g);
+    if (!list_empty(&g->ready))
+        gateway_turn_soon(g);
+}
+
+void gateway_turn_soon(struct gateway *g) {
+    event_active(g->turn, EV_TIMEOUT, 0);
+}
+
+/* ---- clocks ---- */
+
+static void tick_list(struct gateway *g, enum state s, int64_t now_us) {
+    for (struct link *k = list_first(&g->by_state[s]); k; k = list_next(&g->by_state[s], k)) {
+        struct request *r = container_of(k, struct request, in_state);
+        relay_heartbeat(r, now_us);
+        bool due = s == STATE_SEND && (now_us >= r->deadline_us || (!r->attempt && now_us >= r->not_before_us));
+        if (due || r->client_left)
+            request_wake(r);
+    }
+}
+
+static size_t requests_open(const struct gateway *g) {
+    size_t n = 0;
+    for (enum state s = 0; s < STATE_DONE; s++)
+        n += g->by_state[s].n;
+    return n;
+}
+
+static void flush_strangers(struct gateway *g, int64_t now_us) {
+    for (enum err e = ERR_NONE + 1; e < ERR_N; e++)
+        if (g->strangers[e]) {
+            audit_add(
+                g->audit,
+                &(struct audit_record){
+                    .kind = AUDIT_REFUSE, .code = err_code(e), .status = err_row(e)->status, .count = g->strangers[e]},
+                now_us);
+            g->strangers[e] = 0;
+        }
+    g->strangers_now = 0;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg) {
+    static const enum state watched[] = {STATE_CACHE, STATE_HOLD, STATE_SEND, STATE_STREAM};
+    struct gateway *g = arg;
+    int64_t now_us = clock_mono_us(), second = now_us / US_PER_S;
+    (void)fd;
+    (void)what;
+    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
+        tick_list(g, watched[i], now_us);
+    if (second != g->stranger_second)
+        flush_strangers(g, clock_wall_us());
+    g->stranger_second = second;
+    audit_flush(g->audit);
+    if (g->draining && (requests_open(g) == 0 || now_us >= g->drain_until_us))
+        event_base_loopbreak(loop_base(g->loop));
+}
+
+void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e) {
+    if (++g->strangers_now > STRANGERS_PER_S) {
+        g->strangers[e]++;
+        return;
+    }
+    audit_add(g->audit,
+              &(struct audit_record){.kind = AUDIT_REFUSE,
+                                     .request = id,
+                                     .client = client,
+                                     .endpoint = endpoint,
+                                     .code = err_code(e),
+                                     .status = err_row(e)->status},
+              clock_wall_us());
+    gateway_turn_soon(g);
+}
+
+/* ---- clients ---- */
+
+static void on_head(struct exchange *x, void *user) {
+    request_wake(request_new(user, x));
+}
+
+static void on_change(struct exchange *x, void *user) {
+    struct request *r = exchange_user(x);
+    (void)user;
+    if (r)
+        request_wake(r);
+}
+
+static void on_bad(struct exchange *x, enum err e, const char *what, struct str *body, void *user) {
+    reply_bad_head(user, x, e, what, body);
+}
+
+static void admin_on_bad(struct exchange *x, enum err e, const char *what, struct str *body, void *user) {
+    (void)x;
+    (void)user;
+    error_write(DIALECT_OPENAI, &(struct error_body){.err = e, .message = what}, body);
+}
+
+static const struct front_ops client_ops = {on_head, on_bad, on_change};
+static const struct front_ops admin_ops = {admin_on_head, admin_on_bad, admin_on_change};
+
+static struct front_limits limits_of(const struct conf *c, int64_t connections) {
+    return (struct front_limits){.max_headers = c->http.max_headers,
+                                 .max_connections = connections,
+                                 .head_timeout_us = HEAD_TIMEOUT_US,
+                                 .idle_timeout_us = IDLE_TIMEOUT_US,
+                                 .body_timeout_us = BODY_TIMEOUT_US};
+}
+
+/* ---- building ---- */
+
+static bool open_engines(struct gateway *g, struct str *why) {
+    for (size_t i = 0; i < g->conf->n_backends; i++) {
+        const struct conf_backend *b = &g->conf->backends[i];
+        if (b->protocol != PROTOCOL_DECODE || b->off)
+            continue;
+        struct decode *d = decode_open(&(struct decode_options){.directory = b->decode.model,
+                                                                .device = b->decode.device,
+                                                                .dtype = b->decode.dtype,
+                                                                .max_context = b->decode.max_context,
+                                                                .max_sequences = b->decode.max_sequences,
+                                                                .batch_tokens = b->decode.batch_tokens,
+                                                                .threads = b->decode.threads},
+                                       g->loop, why);
+        if (!d)
+            return false;
+        map_put(&g->engines, span_of(b->name), d);
+    }
+    return true;
+}
+
+static void on_settled(const struct audit_settled *s, void *user) {
+    struct gateway *g = user;
+    budget_replay(g->budget, g->conf, s->key_id, s->team, s->admitted_us, s->nanousd);
+}
+
+/* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
+#define OLDEST_OPEN_US (32 * US_PER_DAY)
+
+static bool open_audit(struct gateway *g, struct str *why) {
+    char chain[128];
+    const struct conf *c = g->conf;
+    int64_t now_us = clock_wall_us();
+    snprintf(chain, sizeof(chain), "%s.0", c->node);
+    g->audit = audit_open(&(struct audit_options){.directory = c->audit.directory,
+                                                  .chain = chain,
+                                                  .sync_request = c->audit.sync_request,
+                                                  .interval_us = c->audit.interval_us,
+                                                  .head_every = c->audit.head_every,
+                                                  .head_interval_us = c->audit.head_interval_us,
+                                                  .head_key = c->audit.head_key,
+                                                  .version = TOLLGATE_VERSION,
+                                                  .conf_digest = c->digest,
+                                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
+                                                  .settled = on_settled,
+                                                  .user = g},
+                          g->loop, now_us, why);
+    if (!g->audit)
+        return false;
+    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = c->digest, .what = "loaded"}, now_us);
+    return true;
+}
+
+static bool listen_all(struct gateway *g, struct str *why) {
+    const struct conf *c = g->conf;
+    struct front_limits limits = limits_of(c, c->http.max_connections), few = limits_of(c, ADMIN_CONNECTIONS_MAX);
+    g->front = front_new(g->loop, &limits, &client_ops, g);
+    g->admin = front_new(g->loop, &few, &admin_ops, g);
+    for (size_t i = 0; i < c->n_listen; i++)
+        if (!front_listen(g->front, c->listen[i].address, c->listen[i].certificate, c->listen[i].private_key, why))
+            return false;
+    if (!front_listen(g->admin, c->admin_address, NULL, NULL, why))
+        return false;
+    if (!c->metrics_address)
+        return true;
+    g->metrics_front = front_new(g->loop, &few, &admin_ops, g);
+    return front_listen(g->metrics_front, c->metrics_address, NULL, NULL, why);
+}
+
+/* The admin port is never token-free: without one in conf a fresh one is made into state, for the command line to read. */
+static bool make_admin_token(struct gateway *g, struct str *why) {
+    char path[512], hex[SHA256_HEX_MAX];
+    uint8_t random[SHA256_BYTES];
+    if (g->conf->admin_token) {
+        snprintf(g->admin_token, sizeof(g->admin_token), "%s", g->conf->admin_token);
+        return true;
+    }
+    random_bytes(random, sizeof(random));
+    snprintf(g->admin_token, sizeof(g->admin_token), "tg-admin-%.48s", hex_put(random, sizeof(random), hex));
+    return state_write_word(state_admin_token_path(g->conf, path, sizeof(path)), g->admin_token, why);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg) {
+    struct gateway *g = arg;
+    struct str report;
+    (void)what;
+    if (number != SIGHUP) {
+        if (g->draining)
+            event_base_loopbreak(loop_base(g->loop));
+        gateway_drain(g);
+        return;
+    }
+    str_init(&report, 64 * 1024);
+    if (gateway_reload(g, false, &report))
+        log_info("conf reloaded digest=%s", g->conf->digest);
+    else
+        log_error("conf refused, the running one stays: %s", report.at ? report.at : "");
+    str_fini(&report);
+}
+
+static void start_events(struct gateway *g) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct event_base *base = loop_base(g->loop);
+    struct timeval tick = {0, TICK_US};
+    g->turn = event_new(base, -1, EV_TIMEOUT, on_turn, g);
+    g->tick = event_new(base, -1, EV_PERSIST, on_tick, g);
+    event_add(g->tick, &tick);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        g->signals[i] = evsignal_new(base, numbers[i], on_signal, g);
+        event_add(g->signals[i], NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static struct conf *load_conf(const char *path, struct str *why) {
+    struct conf_report report;
+    conf_report_init(&report);
+    struct conf *c = conf_load(path, &report);
+    conf_report_print(&report, why);
+    conf_report_fini(&report);
+    return c;
+}
+
+static void make_rooms(struct gateway *g) {
+    g->loop = loop_new();
+    g->routing = routing_new(0);
+    g->cache = cache_new(g->conf->cache.size_bytes);
+    g->budget = budget_new();
+    g->pool = pool_new(g->loop);
+    for (enum state s = 0; s < STATE_N; s++)
+        list_init(&g->by_state[s]);
+    list_init(&g->ready);
+    map_init(&g->by_id);
+    map_init(&g->idempotent);
+    map_init(&g->engines);
+    metrics_init(&g->metrics);
+}
+
+struct gateway *gateway_open(const char *conf_path, struct str *why) {
+    struct conf *conf = load_conf(conf_path, why);
+    if (!conf)
+        return NULL;
+    struct gateway *g = xcalloc(1, sizeof(*g));
+    g->conf = conf;
+    g->conf_path = conf_path;
+    g->started_us = clock_wall_us();
+    log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
+    make_rooms(g);
+    start_events(g);
+    if (state_make(conf, why) && make_admin_token(g, why) && listen_all(g, why) && open_engines(g, why) &&
+        open_audit(g, why))
+        return g;
+    gateway_close(g);
+    return NULL;
+}
+
+void gateway_run(struct gateway *g) {
+    event_base_dispatch(loop_base(g->loop));
+}
+
+/* ---- changing and ending ---- */
+
+bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
+    struct conf *next = load_conf(g->conf_path, report);
+    struct str restart;
+    if (!next)
+        return false;
+    str_init(&restart, 8192);
+    conf_restart_needed(g->conf, next, &restart);
+    bool good = restart.n == 0;
+    str_put(report, str_span(&restart));
+    str_fini(&restart);
+    if (!good || dry_run) {
+        conf_drop(next);
+        return good;
+    }
+    struct conf *before = g->conf;
+    g->conf = next;
+    conf_drop(before);
+    struct front_limits limits = limits_of(next, next->http.max_connections);
+    front_set_limits(g->front, &limits);
+    cache_resize(g->cache, next->cache.size_bytes);
+    log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
+    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = next->digest, .what = "reloaded"},
+              clock_wall_us());
+    gateway_turn_soon(g);
+    return true;
+}
+
+void gateway_drain(struct gateway *g) {
+    if (g->draining)
+        return;
+    log_info("draining: no new connections, requests in flight may end");
+    g->draining = true;
+    g->drain_until_us = clock_mono_us() + g->conf->http.drain_us;
+    front_stop_listening(g->front);
+}
+
+/* After a drain that ran out of time: what is still running is cut off, billed and recorded like any other. */
+static void cut_off(struct gateway *g) {
+    for (enum state s = 0; s < STATE_SETTLE; s++)
+        for (struct link *k = list_first(&g->by_state[s]); k; k = list_next(&g->by_state[s], k)) {
+            struct request *r = container_of(k, struct request, in_state);
+            if (r->client)
+                exchange_close(r->client);
+            r->client = NULL;
+            r->client_left = true;
+            request_wake(r);
+        }
+    int64_t until_us = clock_mono_us() + US_PER_S;
+    while (requests_open(g) && clock_mono_us() < until_us)
+        event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
+}
+
+static void free_engines(struct gateway *g) {
+    for (struct map_entry *e = map_next(&g->engines, NULL); e; e = map_next(&g->engines, e))
+        decode_close(e->value);
+    map_fini(&g->engines);
+}
+
+static void free_front(struct front *f) {
+    if (f)
+        front_free(f);
+}
+
+void gateway_close(struct gateway *g) {
+    if (g->audit) {
+        cut_off(g);
+        audit_close(g->audit, clock_wall_us());
+    }
+    free_front(g->front);
+    free_front(g->admin);
+    free_front(g->metrics_front);
+    free_engines(g);
+    pool_free(g->pool);
+    budget_free(g->budget);
+    cache_free(g->cache);
+    routing_free(g->routing);
+    event_free(g->turn);
+    event_free(g->tick);
+    for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
+        event_free(g->signals[i]);
+    map_fini(&g->by_id);
+    map_fini(&g->idempotent);
+    metrics_fini(&g->metrics);
+    conf_drop(g->conf);
+    loop_free(g->loop);
+    free(g);
+}

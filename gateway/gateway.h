@@ -1,0 +1,63 @@
+/* THE HALL: sockets, events, the walk.
+ *
+ * struct gateway is the house: the rooms, the loop, the requests by state. One turn runs what is ready, hands the turn's
+ * audit records to the writer, then frees the dead. Rooms take values and a now; all sockets and all waiting are here.
+ *
+ *     main.c -> gateway_open -> gateway_run (the loop) -> gateway_close
+ */
+#ifndef TOLLGATE_GATEWAY_H
+#define TOLLGATE_GATEWAY_H
+
+#include "gateway/metrics.h"
+#include "gateway/request.h"
+
+#define TOLLGATE_VERSION "0.1.0"
+#define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
+
+struct event;
+
+struct gateway {
+    struct loop *loop; /* owned, like all below */
+    struct conf *conf; /* the one that new requests take */
+    const char *conf_path;
+    struct routing *routing;
+    struct cache *cache;
+    struct budget *budget;
+    struct audit *audit;
+    struct pool *pool;
+    struct front *front, *admin, *metrics_front;
+    struct map engines; /* backend name -> struct decode * */
+    struct list by_state[STATE_N];
+    struct list ready;      /* to be run in this or the next turn */
+    struct map by_id;       /* request id -> struct request * */
+    struct map idempotent;  /* "key id/idempotency key" -> struct request * */
+    int64_t buffered_bytes; /* request bodies and held answers, all together */
+    struct event *turn, *tick, *signals[3];
+    struct metrics metrics;
+    char admin_token[80]; /* secret */
+    bool draining;
+    int64_t drain_until_us;
+    int64_t started_us;
+    int64_t stranger_second; /* flood control of refuse records */
+    int64_t strangers[ERR_N];
+    int64_t strangers_now;
+};
+
+/* Builds the house and listens. NULL with sentences in `why`. */
+struct gateway *gateway_open(const char *conf_path, struct str *why);
+void gateway_run(struct gateway *g);
+void gateway_close(struct gateway *g);
+void gateway_turn_soon(struct gateway *g);
+/* Loads the conf anew and swaps it in, or refuses it whole: false, with what is wrong in `report`. */
+bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
+void gateway_drain(struct gateway *g);
+/* A refuse record for somebody without a key: in full up to STRANGERS_PER_S a second, then counted. */
+#define STRANGERS_PER_S 50
+void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
+
+/* gateway/admin.c */
+void admin_on_head(struct exchange *x, void *gateway);
+void admin_on_change(struct exchange *x, void *gateway);
+bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
+
+#endif

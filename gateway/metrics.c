@@ -1,0 +1,156 @@
+/* Counters and histograms, and their text form. A series is its label text; its number of series is bounded by conf's
+ * names times statuses. */
+#include "gateway/metrics.h"
+
+#include "gateway/gateway.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LABELS_MAX 512
+
+static const struct {
+    const char *name, *help;
+} counters[METRIC_N] =
+    {
+#define X(id, name, help) {name, help},
+        METRIC_TABLE(X)
+#undef X
+},
+  timings[HISTOGRAM_N] = {
+#define X(id, name, help) {name, help},
+      HISTOGRAM_TABLE(X)
+#undef X
+};
+
+static const int64_t bounds_us[HISTOGRAM_BUCKETS] = {50,    100,    250,    500,     1000,    5000,     10000,
+                                                     50000, 100000, 500000, 1000000, 5000000, 30000000, 120000000};
+
+void metrics_init(struct metrics *m) {
+    *m = (struct metrics){0};
+}
+
+void metrics_fini(struct metrics *m) {
+    for (size_t i = 0; i < METRIC_N; i++) {
+        for (struct map_entry *e = map_next(&m->series[i], NULL); e; e = map_next(&m->series[i], e))
+            free(e->value);
+        map_fini(&m->series[i]);
+    }
+}
+
+void metrics_add(struct metrics *m, enum metric which, int64_t amount, const char *labels, ...) {
+    char text[LABELS_MAX];
+    va_list args;
+    va_start(args, labels);
+    int n = vsnprintf(text, sizeof(text), labels, args);
+    va_end(args);
+    struct span key = span_from(text, n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+    int64_t *count = map_find(&m->series[which], key);
+    if (!count) {
+        count = xcalloc(1, sizeof(*count));
+        map_put(&m->series[which], key, count);
+    }
+    *count += amount;
+}
+
+void metrics_time(struct metrics *m, enum histogram which, int64_t us) {
+    size_t i = 0;
+    while (i < HISTOGRAM_BUCKETS && us > bounds_us[i])
+        i++;
+    m->histograms[which].buckets[i]++;
+    m->histograms[which].sum_us += us;
+    m->histograms[which].n++;
+}
+
+static void print_head(struct str *out, const char *name, const char *help, const char *type) {
+    str_printf(out, "# HELP tollgate_%s %s\n# TYPE tollgate_%s %s\n", name, help, name, type);
+}
+
+static void print_counter(const struct metrics *m, size_t which, struct str *out) {
+    print_head(out, counters[which].name, counters[which].help, "counter");
+    for (struct map_entry *e = map_next(&m->series[which], NULL); e; e = map_next(&m->series[which], e)) {
+        char text[MONEY_TEXT_MAX];
+        int64_t value = *(int64_t *)e->value;
+        if (which == METRIC_COST)
+            money_text(value, text);
+        else
+            snprintf(text, sizeof(text), "%" PRId64, value);
+        str_printf(out, "tollgate_%s{%s} %s\n", counters[which].name, e->key, text);
+    }
+}
+
+static void print_histogram(const struct metrics *m, size_t which, struct str *out) {
+    const char *name = timings[which].name;
+    int64_t below = 0;
+    print_head(out, name, timings[which].help, "histogram");
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        below += m->histograms[which].buckets[i];
+        str_printf(out, "tollgate_%s_bucket{le=\"%g\"} %" PRId64 "\n", name, (double)bounds_us[i] / 1e6, below);
+    }
+    str_printf(out, "tollgate_%s_bucket{le=\"+Inf\"} %" PRId64 "\n", name, m->histograms[which].n);
+    str_printf(out, "tollgate_%s_sum %.6f\n", name, (double)m->histograms[which].sum_us / 1e6);
+    str_printf(out, "tollgate_%s_count %" PRId64 "\n", name, m->histograms[which].n);
+}
+
+static void print_gauge(struct str *out, const char *name, const char *help, int64_t value) {
+    print_head(out, name, help, "gauge");
+    str_printf(out, "tollgate_%s %" PRId64 "\n", name, value);
+}
+
+static void print_lane(const struct lane_view *v, void *user) {
+    str_printf(user, "tollgate_target_up{target=\"%s\",key=\"%s\"} %d\n", v->target, v->key ? v->key : "",
+               strcmp(v->state, "open") != 0);
+}
+
+static void print_budget(const struct budget_view *v, void *user) {
+    char text[MONEY_TEXT_MAX];
+    int64_t left = v->limit_nanousd - v->settled_nanousd - v->held_nanousd;
+    if (v->limit_nanousd == CONF_UNLIMITED)
+        return;
+    str_printf(user, "tollgate_budget_remaining_usd{level=\"%s\",team=\"%s\",period=\"%s\"} %s\n",
+               budget_level_names[v->level], v->scope, period_names[v->period], money_text(left > 0 ? left : 0, text));
+}
+
+static int64_t in_flight(const struct gateway *g) {
+    int64_t n = 0;
+    for (enum state s = STATE_BODY; s < STATE_DONE; s++)
+        n += (int64_t)g->by_state[s].n;
+    return n;
+}
+
+static void print_cache(const struct gateway *g, struct str *out) {
+    struct cache_stats stats;
+    cache_stats(g->cache, &stats);
+    print_gauge(out, "cache_bytes", "Bytes of kept answers.", stats.bytes);
+    print_gauge(out, "cache_entries", "Kept answers.", stats.entries);
+}
+
+static void print_engines(const struct gateway *g, struct str *out) {
+    print_head(out, "decode_tokens_total", "Tokens stepped by an engine.", "counter");
+    for (struct map_entry *e = map_next(&g->engines, NULL); e; e = map_next(&g->engines, e)) {
+        struct decode_view v;
+        decode_view(e->value, &v);
+        str_printf(out, "tollgate_decode_tokens_total{backend=\"%s\"} %" PRId64 "\n", e->key, v.tokens);
+        str_printf(out, "tollgate_decode_running{backend=\"%s\"} %" PRId64 "\n", e->key, v.running);
+        str_printf(out, "tollgate_decode_queued{backend=\"%s\"} %" PRId64 "\n", e->key, v.queued);
+    }
+}
+
+void metrics_print(struct gateway *g, struct str *out) {
+    int64_t now_us = clock_wall_us();
+    for (size_t i = 0; i < METRIC_N; i++)
+        print_counter(&g->metrics, i, out);
+    for (size_t i = 0; i < HISTOGRAM_N; i++)
+        print_histogram(&g->metrics, i, out);
+    print_head(out, "target_up", "Whether a lane takes calls.", "gauge");
+    routing_each(g->routing, clock_mono_us(), print_lane, out);
+    print_head(out, "budget_remaining_usd", "Limit less settled less held.", "gauge");
+    budget_each(g->budget, g->conf, now_us, print_budget, out);
+    print_gauge(out, "in_flight", "Requests between their body and their release.", in_flight(g));
+    print_gauge(out, "buffered_bytes", "Bytes of request bodies and held answers.", g->buffered_bytes);
+    print_gauge(out, "connections", "Open client connections.", (int64_t)front_connections(g->front));
+    print_gauge(out, "audit_lag_records", "Audit records added and not yet written.", audit_lag(g->audit));
+    print_cache(g, out);
+    print_engines(g, out);
+}

@@ -1,0 +1,184 @@
+/* The gateway's own answers: alive, ready, the models a key may call, the key itself. Free, and open when a budget is gone. */
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void answer_alive(struct request *r) {
+    r->content_type = "text/plain";
+    r->status = 200;
+    str_puts(&r->out, "ok\n");
+}
+
+void answer_ready(struct request *r) {
+    bool ready = gateway_ready(r->gateway, NULL);
+    r->content_type = "text/plain";
+    r->status = ready ? 200 : 503;
+    str_puts(&r->out, ready ? "ready\n" : "draining\n");
+}
+
+/* ---- models ---- */
+
+struct model_list {
+    const struct request *r;
+    struct map seen;    /* name -> the alias it reaches */
+    const char **names; /* owned array, borrowed names */
+    size_t n, capacity;
+};
+
+static void add_model(struct model_list *l, const char *name) {
+    struct span captured;
+    const struct conf_alias *alias = conf_find_alias(l->r->conf, span_of(name), &captured);
+    if (!alias || !conf_may_call(l->r->key, span_of(name)) || map_put(&l->seen, span_of(name), (void *)(uintptr_t)1))
+        return;
+    if (l->n == l->capacity) {
+        l->capacity = l->capacity ? 2 * l->capacity : 32;
+        l->names = xrealloc(l->names, l->capacity * sizeof(*l->names));
+    }
+    l->names[l->n++] = name;
+}
+
+static int name_order(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Aliases by name; patterns are never listed as such but by the names of the price table that they reach. */
+static void list_models(struct model_list *l, const struct request *r) {
+    *l = (struct model_list){.r = r};
+    for (size_t i = 0; i < r->conf->n_aliases; i++)
+        if (!r->conf->aliases[i].pattern)
+            add_model(l, r->conf->aliases[i].name);
+    for (size_t i = 0; i < r->conf->n_prices; i++)
+        add_model(l, r->conf->prices[i].model);
+    if (l->n)
+        qsort(l->names, l->n, sizeof(*l->names), name_order);
+}
+
+static void free_models(struct model_list *l) {
+    map_fini(&l->seen);
+    free(l->names);
+}
+
+/* One object that the SDKs of both vendors read. */
+static void put_model(struct str *out, const struct request *r, const char *name) {
+    char when[CLOCK_TEXT_MAX];
+    int64_t created_us = r->gateway->started_us;
+    str_puts(out, "{");
+    json_put_str(out, "id", name);
+    json_put_str(out, "object", "model");
+    json_put_str(out, "type", "model");
+    json_put_i64(out, "created", created_us / US_PER_S);
+    json_put_str(out, "owned_by", "tollgate");
+    json_put_str(out, "display_name", name);
+    json_put_str(out, "created_at", clock_text(created_us / US_PER_S * US_PER_S, when));
+    str_puts(out, "}");
+}
+
+void answer_models(struct request *r) {
+    struct model_list l;
+    list_models(&l, r);
+    str_puts(&r->out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < l.n; i++) {
+        str_puts(&r->out, i ? "," : "");
+        put_model(&r->out, r, l.names[i]);
+    }
+    str_puts(&r->out, "]");
+    json_put_bool(&r->out, "has_more", false);
+    json_put_str(&r->out, "first_id", l.n ? l.names[0] : NULL);
+    json_put_str(&r->out, "last_id", l.n ? l.names[l.n - 1] : NULL);
+    str_puts(&r->out, "}");
+    r->status = 200;
+    free_models(&l);
+}
+
+void answer_model(struct request *r) {
+    struct span captured;
+    if (conf_find_alias(r->conf, r->rest, &captured) && conf_may_call(r->key, r->rest)) {
+        put_model(&r->out, r, r->rest.at);
+        r->status = 200;
+        return;
+    }
+    r->err = ERR_MODEL;
+    snprintf(r->message, sizeof(r->message), "The model '%.*s' does not exist or this key may not use it.",
+             (int)(r->rest.n < 128 ? r->rest.n : 128), r->rest.at);
+    snprintf(r->param, sizeof(r->param), "model");
+}
+
+/* ---- the key ---- */
+
+struct key_view {
+    struct request *r;
+    bool first;
+};
+
+static void put_usd(struct str *out, const char *name, int64_t nanousd) {
+    char text[MONEY_TEXT_MAX];
+    json_put_raw(out, name, span_of(money_text(nanousd, text)));
+}
+
+static bool is_callers(const struct request *r, const struct budget_view *v) {
+    if (v->level == LEVEL_KEY)
+        return strcmp(v->scope, r->key->id) == 0;
+    return v->level == LEVEL_TEAM && strcmp(v->scope, r->key->team->name) == 0;
+}
+
+static void put_budget(const struct budget_view *v, void *user) {
+    struct key_view *view = user;
+    struct str *out = &view->r->out;
+    char when[CLOCK_TEXT_MAX];
+    if (v->limit_nanousd == CONF_UNLIMITED || !is_callers(view->r, v))
+        return;
+    int64_t left = v->limit_nanousd - v->settled_nanousd - v->held_nanousd;
+    str_puts(out, view->first ? "{" : ",{");
+    view->first = false;
+    json_put_str(out, "level", budget_level_names[v->level]);
+    json_put_str(out, "period", period_names[v->period]);
+    put_usd(out, "limit", v->limit_nanousd);
+    put_usd(out, "spent", v->settled_nanousd);
+    put_usd(out, "held", v->held_nanousd);
+    put_usd(out, "remaining", left > 0 ? left : 0);
+    json_put_str(out, "resets", v->period_to_us == INT64_MAX ? NULL : clock_text(v->period_to_us, when));
+    str_puts(out, "}");
+}
+
+static void put_spend(struct str *out, const char *name, const struct spend_view *v) {
+    json_put_name(out, name);
+    str_puts(out, "{");
+    put_usd(out, "day", v->day_nanousd);
+    put_usd(out, "week", v->week_nanousd);
+    put_usd(out, "month", v->month_nanousd);
+    put_usd(out, "total", v->total_nanousd);
+    str_puts(out, "}");
+}
+
+void answer_key(struct request *r) {
+    struct spend_view of_key, of_team;
+    struct key_view view = {r, true};
+    struct model_list l;
+    char when[CLOCK_TEXT_MAX];
+    budget_spend(r->gateway->budget, span_of(r->key->id), span_of(r->key->team->name), r->began_wall_us, &of_key,
+                 &of_team);
+    str_puts(&r->out, "{");
+    json_put_str(&r->out, "id", r->key->id);
+    json_put_str(&r->out, "name", r->key->name);
+    json_put_str(&r->out, "team", r->key->team->name);
+    json_put_str(&r->out, "expires", r->key->expires_us == INT64_MAX ? NULL : clock_text(r->key->expires_us, when));
+    put_spend(&r->out, "usage", &of_key);
+    put_spend(&r->out, "team_usage", &of_team);
+    json_put_name(&r->out, "budgets");
+    str_puts(&r->out, "[");
+    budget_each(r->gateway->budget, r->conf, r->began_wall_us, put_budget, &view);
+    str_puts(&r->out, "]");
+    json_put_name(&r->out, "models");
+    str_puts(&r->out, "[");
+    list_models(&l, r);
+    for (size_t i = 0; i < l.n; i++) {
+        str_puts(&r->out, i ? "," : "");
+        json_put_text(&r->out, span_of(l.names[i]));
+    }
+    free_models(&l);
+    str_puts(&r->out, "]}");
+    r->status = 200;
+}

@@ -1,0 +1,107 @@
+/* What the audit log is told of a request. Every request that was received leaves exactly one settle or refuse. */
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+
+#include <stdio.h>
+
+/* Families of clients, by the start of their user-agent: a closed set, so that records can be counted by it. */
+static const char *family_of(struct span agent) {
+    static const struct {
+        const char *starts, *family;
+    } rows[] = {{"OpenAI/", "openai"},
+                {"Anthropic/", "anthropic"},
+                {"claude-cli/", "claude-code"},
+                {"codex", "codex"},
+                {"langchainjs", "langchain"},
+                {"ai/", "ai-sdk"},
+                {"ai-sdk", "ai-sdk"},
+                {"python-httpx", "httpx"},
+                {"curl/", "curl"},
+                {"OpenAI", "openai"},
+                {"node", "node"},
+                {"Go-http-client", "go"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (span_starts(agent, rows[i].starts))
+            return rows[i].family;
+    return agent.n ? "other" : NULL;
+}
+
+static const char *text_of(struct request *r, struct span s) {
+    return s.n ? arena_strdup(&r->arena, s) : NULL;
+}
+
+/* The client's address and family are kept while there is a client: the records that follow need them later. */
+static void remember_client(struct request *r) {
+    if (r->client_text || !r->client)
+        return;
+    r->client_text = arena_strdup(&r->arena, span_of(exchange_client(r->client)));
+    r->client_family = family_of(http_field_get(exchange_head(r->client), "user-agent", NULL));
+}
+
+void record_of(struct request *r, struct audit_record *record) {
+    remember_client(r);
+    record->request = r->id;
+    record->client = r->client_text;
+    record->client_family = r->client_family;
+    record->endpoint = r->route ? r->route->name : NULL;
+    record->conf_digest = r->conf ? r->conf->digest : NULL;
+    record->stream = r->call.stream;
+    record->labels = r->labels;
+    record->n_labels = r->n_labels;
+    record->model = text_of(r, r->call.model);
+    record->alias = r->alias ? r->alias->name : NULL;
+    record->idempotency_key = r->idempotency ? strchr(r->idempotency, '/') + 1 : NULL;
+    if (!r->key)
+        return;
+    record->team = r->key->team->name;
+    record->key_id = r->key->id;
+    record->owner = r->key->owner;
+}
+
+static void put_tries(const struct request *r, struct audit_attempt rows[PLAN_MAX]) {
+    for (int i = 0; i < r->n_tries; i++) {
+        const struct try_row *t = &r->tries[i];
+        rows[i] = (struct audit_attempt){.target = t->choice->target,
+                                         .upstream_key = t->choice->key ? t->choice->key->name : NULL,
+                                         .outcome = outcome_names[t->outcome],
+                                         .why = t->why,
+                                         .status = t->status,
+                                         .began_us = t->began_us,
+                                         .first_us = t->first_us,
+                                         .ended_us = t->ended_us,
+                                         .usage = t->usage};
+        price_pico_text(&t->price, &t->usage, rows[i].pico);
+    }
+}
+
+uint64_t record_settle(struct request *r) {
+    struct audit_attempt rows[PLAN_MAX];
+    bool refused = r->admitted_us == 0 && r->err;
+    if (!r->key) {
+        gateway_count_stranger(r->gateway, r->id, r->client ? exchange_client(r->client) : NULL,
+                               r->route ? r->route->name : "none", r->err);
+        return UINT64_MAX;
+    }
+    put_tries(r, rows);
+    struct audit_record record = {.kind = refused ? AUDIT_REFUSE : AUDIT_SETTLE,
+                                  .admitted_us = r->admitted_us,
+                                  .status = r->client_left && r->err == ERR_CLIENT_GONE ? 499 : r->status,
+                                  .code = r->err ? err_code(r->err) : NULL,
+                                  .attempts = rows,
+                                  .n_attempts = (size_t)r->n_tries,
+                                  .usage = r->usage,
+                                  .price_digest = r->price.known ? r->price.digest : NULL,
+                                  .cost_nanousd = r->cost_nanousd,
+                                  .hold_nanousd = r->hold.lease.nanousd,
+                                  .estimated = r->estimated,
+                                  .overrun = r->overrun,
+                                  .aborted = r->client_left,
+                                  .cache = r->cache_word,
+                                  .degraded = r->down != REASON_N ? reason_names[r->down] : NULL,
+                                  .target = r->answer && r->answer->target[0] ? r->answer->target : NULL,
+                                  .upstream_id = r->upstream_id.n ? r->upstream_id.at : NULL,
+                                  .duration_us = request_age_us(r),
+                                  .first_content_us = r->first_content_us};
+    record_of(r, &record);
+    return audit_add(r->gateway->audit, &record, clock_wall_us());
+}

@@ -1,0 +1,243 @@
+/* What comes from a try's source: frames, a whole body, an error body, or pieces of the engine, turned into events of the
+ * answer as far as that has room. Always true here: nothing is taken from a source that the answer cannot hold. */
+#include "gateway/attempt.h"
+
+#include "gateway/gateway.h"
+
+#include <event2/buffer.h>
+#include <stdio.h>
+#include <time.h>
+
+#define RETRY_AFTER_MAX_US US_PER_DAY /* a longer wish of a provider is cut to this */
+
+static int64_t at_most(int64_t v, int64_t max) {
+    return v < max ? v : max;
+}
+
+static void put_event(struct request *r, const struct event *e) {
+    struct attempt *a = r->attempt;
+    if (e->bits & (EVENT_CONTENT | EVENT_PLAIN) && a->first_us < 0) {
+        a->first_us = request_age_us(r);
+        if (a->call)
+            http_call_progress(a->call);
+    }
+    answer_put(r->answer, e);
+}
+
+static enum outcome outcome_of_status(const struct provider_error *e) {
+    static const struct {
+        int from, to;
+        enum outcome outcome;
+    } rows[] = {{401, 403, OUTCOME_AUTH},         {404, 404, OUTCOME_MODEL_MISSING}, {408, 408, OUTCOME_TIMEOUT},
+                {429, 429, OUTCOME_RATE_LIMITED}, {400, 499, OUTCOME_CLIENT_FAULT},  {504, 504, OUTCOME_TIMEOUT},
+                {500, 599, OUTCOME_UNAVAILABLE}};
+    if (e->context_window)
+        return OUTCOME_CONTEXT_WINDOW;
+    if (e->content_filter)
+        return OUTCOME_CONTENT_FILTER;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (e->status >= rows[i].from && e->status <= rows[i].to)
+            return rows[i].outcome;
+    return OUTCOME_UNAVAILABLE;
+}
+
+static bool take_event(struct request *r, const struct event *e) {
+    struct attempt *a = r->attempt;
+    if (e->bits & EVENT_ERROR) {
+        a->error = (struct provider_error){.status = e->status ? e->status : 500};
+        snprintf(a->error.message, sizeof(a->error.message), "%.*s", SPAN_ARG(e->message));
+        attempt_fail(r, outcome_of_status(&a->error), "an error in the stream");
+        return false;
+    }
+    if (!(e->bits & EVENT_SILENT))
+        put_event(r, e);
+    if (e->bits & EVENT_LAST) {
+        attempt_succeed(r);
+        return false;
+    }
+    if (r->answer->ended) {
+        attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is too large");
+        return false;
+    }
+    return true;
+}
+
+/* One frame; false when the attempt has ended with it. */
+static bool take_frame(struct request *r) {
+    struct attempt *a = r->attempt;
+    struct event e;
+    const char *why = "a frame that is not what the dialect says";
+    if (reader_frame(a->reader, str_span(&a->frames.name), str_span(&a->frames.data), &e, &why)) {
+        attempt_fail(r, OUTCOME_UNAVAILABLE, why);
+        return false;
+    }
+    return take_event(r, &e);
+}
+
+/* Frames out of what lies in the body, as long as the answer has room; false when the attempt has ended. */
+static bool take_frames(struct request *r, struct evbuffer *in) {
+    struct attempt *a = r->attempt;
+    struct evbuffer_iovec piece;
+    while (answer_room(r->answer) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
+        size_t used = 0;
+        enum frame_result got = frame_read(&a->frames, span_from(piece.iov_base, piece.iov_len), &used);
+        evbuffer_drain(in, used);
+        if (got == FRAME_TOO_LARGE) {
+            attempt_fail(r, OUTCOME_UNAVAILABLE, "an event is larger than the gateway holds");
+            return false;
+        }
+        if (got == FRAME_READY && !take_frame(r))
+            return false;
+    }
+    return true;
+}
+
+static bool gather(struct request *r, struct evbuffer *in, size_t max) {
+    struct attempt *a = r->attempt;
+    size_t n = evbuffer_get_length(in);
+    bool fits_in = n <= max - a->plain.n && r->gateway->buffered_bytes + (int64_t)n <= r->conf->http.max_buffered;
+    if (!fits_in && a->form == FORM_ERROR) {
+        evbuffer_drain(in, n); /* the rest of an error body says nothing more */
+        return true;
+    }
+    if (!fits_in)
+        return false;
+    r->gateway->buffered_bytes += (int64_t)n;
+    r->body_counted += n;
+    str_put(&a->plain, span_from(evbuffer_pullup(in, -1), n));
+    evbuffer_drain(in, n);
+    return true;
+}
+
+/* An HTTP-date of the preferred form (RFC 9110 section 5.6.7); 0 if it is none. */
+static int64_t http_date_us(struct span text) {
+    char copy[64];
+    struct tm tm = {0};
+    if (text.n == 0 || text.n >= sizeof(copy))
+        return 0;
+    memcpy(copy, text.at, text.n);
+    copy[text.n] = '\0';
+    const char *end = strptime(copy, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    return end && *end == '\0' ? (int64_t)timegm(&tm) * US_PER_S : 0;
+}
+
+static int64_t wish_of(const struct http_head *head) {
+    struct span ms = http_field_get(head, "retry-after-ms", NULL), s = http_field_get(head, "retry-after", NULL);
+    int64_t v;
+    if (span_to_i64(ms, &v) && v < RETRY_AFTER_MAX_US / US_PER_MS)
+        return v * US_PER_MS;
+    if (span_to_i64(s, &v))
+        return v < RETRY_AFTER_MAX_US / US_PER_S ? v * US_PER_S : RETRY_AFTER_MAX_US;
+    int64_t until_us = http_date_us(s), now_us = clock_wall_us();
+    return until_us > now_us ? at_most(until_us - now_us, RETRY_AFTER_MAX_US) : 0;
+}
+
+static enum form form_of(const struct http_head *head, struct evbuffer *in) {
+    char first[16];
+    if (head->status < 200 || head->status >= 300)
+        return FORM_ERROR;
+    ev_ssize_t n = evbuffer_copyout(in, first, sizeof(first));
+    for (ev_ssize_t i = 0; i < n; i++)
+        if (first[i] != ' ' && first[i] != '\n' && first[i] != '\r' && first[i] != '\t')
+            return first[i] == '{' || first[i] == '[' ? FORM_PLAIN : FORM_FRAMES;
+    return FORM_UNKNOWN;
+}
+
+static void end_frames(struct request *r) {
+    struct attempt *a = r->attempt;
+    if (frame_rest(&a->frames) && !take_frame(r))
+        return;
+    if (reader_finished(a->reader))
+        attempt_succeed(r);
+    else
+        attempt_fail(r, OUTCOME_UNAVAILABLE, a->first_us < 0 ? "an empty stream" : "the stream ended without a finish");
+}
+
+static void end_plain(struct request *r) {
+    struct attempt *a = r->attempt;
+    struct event e;
+    const char *why = "the body is not what the dialect says";
+    if (reader_plain(a->reader, str_span(&a->plain), &e, &why)) {
+        attempt_fail(r, OUTCOME_UNAVAILABLE, why);
+        return;
+    }
+    if (take_event(r, &e))
+        attempt_succeed(r);
+}
+
+static void end_error(struct request *r) {
+    struct attempt *a = r->attempt;
+    provider_error_read(attempt_choice(r)->backend->protocol, a->status, str_span(&a->plain), &a->error);
+    attempt_fail(r, outcome_of_status(&a->error), "the provider refused");
+}
+
+static void end_unknown(struct request *r) {
+    attempt_fail(r, OUTCOME_UNAVAILABLE, "an empty answer");
+}
+
+static enum outcome outcome_of_failure(enum http_failure f) {
+    static const enum outcome outcomes[] = {
+        [HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,       [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
+        [HTTP_FAIL_TLS] = OUTCOME_CONNECT,           [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
+        [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
+        [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_RESET] = OUTCOME_UNAVAILABLE,
+        [HTTP_FAIL_FRAMING] = OUTCOME_UNAVAILABLE,   [HTTP_FAIL_CODING] = OUTCOME_UNAVAILABLE,
+        [HTTP_FAIL_LOCAL] = OUTCOME_UNAVAILABLE};
+    return outcomes[f];
+}
+
+static void pump_call(struct request *r) {
+    static void (*const ends[])(struct request *) = {
+        [FORM_UNKNOWN] = end_unknown, [FORM_FRAMES] = end_frames, [FORM_PLAIN] = end_plain, [FORM_ERROR] = end_error};
+    struct attempt *a = r->attempt;
+    const struct http_head *head = http_call_head(a->call);
+    struct evbuffer *in = http_call_body(a->call);
+    if (head) {
+        a->status = head->status;
+        a->retry_after_us = head->status >= 400 ? wish_of(head) : 0;
+        a->form = a->form == FORM_UNKNOWN ? form_of(head, in) : a->form;
+        if (a->form == FORM_FRAMES && !take_frames(r, in))
+            return;
+        bool whole_form = a->form == FORM_PLAIN || a->form == FORM_ERROR;
+        if (whole_form && !gather(r, in, a->form == FORM_ERROR ? ERROR_BODY_MAX : PLAIN_ANSWER_MAX)) {
+            attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+            return;
+        }
+        http_call_took_body(a->call);
+    }
+    enum http_failure failure = http_call_failed(a->call);
+    if (failure)
+        attempt_fail(r, outcome_of_failure(failure), http_failure_names[failure]);
+    else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
+        ends[a->form](r);
+}
+
+static void pump_run(struct request *r) {
+    struct attempt *a = r->attempt;
+    struct decode_piece piece;
+    while (answer_room(r->answer) && decode_take(a->run, &piece)) {
+        struct part parts[3];
+        struct event e = {0};
+        if (piece.last && piece.err) {
+            attempt_fail_run(r, piece.err);
+            return;
+        }
+        engine_event(r->call.endpoint, &piece, a->first_piece, parts, &e);
+        a->first_piece = false;
+        put_event(r, &e);
+        r->answer->usage = piece.usage;
+        if (piece.last) {
+            attempt_succeed(r);
+            return;
+        }
+    }
+}
+
+void attempt_pump(struct request *r) {
+    if (!r->attempt)
+        return;
+    if (r->attempt->call)
+        pump_call(r);
+    else
+        pump_run(r);
+}

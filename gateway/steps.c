@@ -1,0 +1,388 @@
+/* The steps on the way in: HEAD to ADMIT. Each asks one room one thing; refusing is returning. */
+#include "gateway/attempt.h"
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+
+#include <assert.h>
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum walk step_head(struct request *r) {
+    const struct http_head *head = exchange_head(r->client);
+    r->route = route_find(head->path, &r->arena, &r->rest);
+    r->dialect = dialect_of_path(head->path, head);
+    if (!r->route || r->route->kind != ROUTE_OPEN)
+        return go(r, STATE_AUTH);
+    if (!route_takes(r->route, head->method))
+        return refuse(r, ERR_METHOD);
+    r->route->answer(r);
+    return go(r, STATE_SETTLE);
+}
+
+/* ---- AUTH ---- */
+
+static bool fits(struct span *found, struct span value) {
+    if (!value.at)
+        return true;
+    if (found->at && !span_equal(*found, value))
+        return false;
+    *found = value;
+    return true;
+}
+
+static struct span bearer(const struct http_head *head, int *n) {
+    struct span value = http_field_get(head, "authorization", n);
+    if (value.n < 7 || !span_is_nocase(span_from(value.at, 7), "bearer "))
+        return SPAN_NONE;
+    return span_trim(span_from(value.at + 7, value.n - 7));
+}
+
+/* The caller's key from any of its headers; false when two values differ. */
+static bool find_credential(const struct http_head *head, struct span *key) {
+    static const char *const names[] = {"x-api-key", "x-goog-api-key", "api-key"};
+    int n = 0;
+    *key = SPAN_NONE;
+    if (!fits(key, bearer(head, &n)) || n > 1)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!fits(key, http_field_get(head, names[i], &n)) || n > 1)
+            return false;
+    return true;
+}
+
+static const char *key_problem(const struct request *r, const struct conf_key *key, struct span text) {
+    if (!key)
+        return conf_key_form(text) == KEY_FORM_MISTYPED ? "The API key is mistyped: its check characters do not match."
+                                                        : "The API key is not valid.";
+    if (key->revoked)
+        return "The API key is revoked.";
+    if (r->began_wall_us >= key->expires_us)
+        return "The API key is expired.";
+    if (key->demo && !exchange_loopback(r->client))
+        return "The demonstration key is admitted on loopback only.";
+    return NULL;
+}
+
+static enum walk admit_key(struct request *r) {
+    struct span text;
+    uint8_t digest[SHA256_BYTES];
+    if (!find_credential(exchange_head(r->client), &text))
+        return refuse_saying(r, ERR_KEY, "Two different API keys were sent in one request.");
+    if (text.n == 0)
+        return refuse_saying(r, ERR_KEY, "No API key was sent: use Authorization: Bearer, x-api-key or api-key.");
+    sha256(text, digest);
+    const struct conf_key *key = conf_find_key(r->conf, digest);
+    const char *problem = key_problem(r, key, text);
+    if (problem)
+        return refuse_saying(r, ERR_KEY, "%s", problem);
+    r->key = key;
+    return WALK_DONE;
+}
+
+enum walk step_auth(struct request *r) {
+    r->conf = conf_take(r->gateway->conf);
+    enum walk refused = admit_key(r);
+    if (!r->key)
+        return refused;
+    if (!r->route)
+        return refuse(r, ERR_NOT_FOUND);
+    if (!route_takes(r->route, exchange_head(r->client)->method))
+        return refuse(r, ERR_METHOD);
+    if (r->route->kind == ROUTE_CALL)
+        return go(r, STATE_BODY);
+    r->route->answer(r);
+    return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
+}
+
+/* ---- RATE ---- */
+
+static enum walk refuse_rate(struct request *r) {
+    const struct rate_op *op = &r->rate;
+    char wait[CLOCK_TEXT_MAX];
+    r->retry_after_us = op->retry_after_us;
+    if (op->err != ERR_RATE)
+        return refuse(r, op->err);
+    str_putc(&r->details, ','); /* the members follow others in the error object */
+    json_put_str(&r->details, "limit", op->limit);
+    json_put_str(&r->details, "level", op->level);
+    return refuse_saying(r, ERR_RATE, "The %s's limit of %" PRId64 " %s is reached; the next call fits in %s.",
+                         op->level, op->limit_value, op->limit, clock_duration_text(op->retry_after_us, wait));
+}
+
+enum walk step_expand(struct request *r) {
+    return go(r, STATE_RATE); /* ids of stored objects were refused by the parser: nothing is stored here yet */
+}
+
+enum walk step_rate(struct request *r) {
+    r->doing = "checking its rate limits";
+    if (request_asks(r))
+        request_answer(
+            r, budget_rate(r->gateway->budget, r->key, budget_in_expect_tok(&r->call.size), clock_wall_us(), &r->rate));
+    if (r->asking)
+        return WALK_WAIT;
+    return r->rate.err ? refuse_rate(r) : go(r, STATE_ROUTE);
+}
+
+/* ---- ROUTE ---- */
+
+static bool read_fallback(struct request *r, enum fallback *out) {
+    static const char *const words[] = {"any", "same-model", "none"};
+    struct span value = http_field_get(exchange_head(r->client), "x-tollgate-fallback", NULL);
+    *out = FALLBACK_ANY;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (span_is_nocase(value, words[i])) {
+            *out = (enum fallback)i;
+            return true;
+        }
+    return value.n == 0;
+}
+
+static enum reason lowest_reason(unsigned bits) {
+    for (enum reason e = 0; e < REASON_N; e++)
+        if (bits & REASON_BIT(e))
+            return e;
+    return REASON_N;
+}
+
+static enum walk refuse_route(struct request *r, enum err e) {
+    r->retry_after_us = r->plan.retry_after_us;
+    if (r->plan.n_excluded == 0)
+        return refuse(r, e);
+    const struct exclusion *first = &r->plan.excluded[0];
+    if (e == ERR_CONTEXT)
+        return refuse_saying(r, e, "prompt is too long: %s", first->why);
+    if (r->conf->disclose.target)
+        return refuse_saying(r, e, "%s %s: %s.", err_row(e)->text, first->target, first->why);
+    return refuse(r, e);
+}
+
+enum walk step_route(struct request *r) {
+    struct needs needs = {.conf = r->conf,
+                          .key = r->key,
+                          .alias = r->alias,
+                          .captured = r->captured,
+                          .protocols = endpoint_row(r->call.endpoint)->protocols,
+                          .caps = r->call.caps,
+                          .in_bound_tok = budget_in_expect_tok(&r->call.size),
+                          .max_output_tok = r->call.size.max_output_tok,
+                          .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
+    if (!read_fallback(r, &r->fallback))
+        return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
+    needs.fallback = r->fallback;
+    enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
+    if (e)
+        return refuse_route(r, e);
+    r->at = 0;
+    r->deadline_us = r->began_us + r->alias->deadline_us;
+    if (r->plan.choices[0].rung > 0)
+        r->down = lowest_reason(r->plan.skipped);
+    return go(r, STATE_CACHE);
+}
+
+/* ---- CACHE ---- */
+
+#define FORWARDED_MAX 8
+
+static void decide_cache(struct request *r) {
+    struct span headers[FORWARDED_MAX];
+    uint8_t ladder[SHA256_BYTES];
+    char scope[128];
+    bool by_key = r->alias->cache.scope_key;
+    const struct endpoint_row *row = endpoint_row(r->call.endpoint);
+    snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
+    routing_ladder_digest(r->alias, r->captured, ladder);
+    struct cache_ask ask = {.alias = r->alias,
+                            .traits = &r->call.traits,
+                            .scope = scope,
+                            .endpoint = row->name,
+                            .dialect = row->dialect == DIALECT_ANTHROPIC ? "anthropic" : "openai",
+                            .body = r->call.body,
+                            .headers = headers,
+                            .n_headers = attempt_forwarded(r, headers, FORWARDED_MAX),
+                            .ladder = ladder,
+                            .cache_control = http_field_get(exchange_head(r->client), "cache-control", NULL)};
+    cache_decide(r->conf, &ask, &r->cache_rule);
+}
+
+static enum walk fetch_it(struct request *r, const char *word, bool keeping) {
+    r->cache_word = word;
+    r->answer = answer_new(keeping);
+    return go(r, STATE_HOLD);
+}
+
+static enum walk take_hit(struct request *r) {
+    const struct cache_entry *entry = r->cache.entry;
+    r->cache_word = "hit";
+    r->cache_age_us = clock_wall_us() - entry->kept_us;
+    r->answer = answer_from(entry->bytes);
+    cache_entry_drop(r->gateway->cache, entry);
+    r->cache.entry = NULL;
+    return go(r, STATE_STREAM);
+}
+
+static enum walk take_lead(struct request *r) {
+    if (!r->cache.lead)
+        return fetch_it(r, "miss", false);
+    fetch_it(r, "miss", true);
+    cache_publish(r->cache.lead, r->answer);
+    return WALK_MORE;
+}
+
+/* A follower reads along; when its leader fails before content it looks again, and may become the leader. */
+static enum walk follow(struct request *r) {
+    if (!r->answer) {
+        struct answer *leader = r->cache.published;
+        if (!answer_join(leader, &r->reader))
+            return fetch_it(r, "miss", false);
+        r->answer = answer_take(leader);
+        r->cache_word = "shared";
+        r->doing = "waiting for the same call of another request";
+    }
+    if (r->answer->content)
+        return go(r, STATE_STREAM);
+    if (!r->answer->ended)
+        return WALK_WAIT;
+    answer_leave(&r->reader);
+    answer_drop(r->answer);
+    r->answer = NULL;
+    r->asked = false;
+    return WALK_MORE;
+}
+
+enum walk step_cache(struct request *r) {
+    if (!r->cache_word) {
+        decide_cache(r);
+        if (!r->cache_rule.may)
+            return fetch_it(r, "bypass", false);
+    }
+    if (request_asks(r))
+        request_answer(r, cache_find(r->gateway->cache, &r->cache_rule, clock_wall_us(), &r->cache));
+    if (r->asking)
+        return WALK_WAIT;
+    if (r->cache.result == CACHE_HIT)
+        return take_hit(r);
+    return r->cache.result == CACHE_LEAD ? take_lead(r) : follow(r);
+}
+
+/* ---- HOLD ---- */
+
+static enum walk refuse_budget(struct request *r) {
+    const struct refusal *no = &r->hold.refusal;
+    char limit[MONEY_TEXT_MAX], spent[MONEY_TEXT_MAX], held[MONEY_TEXT_MAX], needed[MONEY_TEXT_MAX],
+        reset[CLOCK_TEXT_MAX];
+    const char *contact = r->key->team->contact;
+    bool resets = no->resets_us != INT64_MAX && no->resets_us > 0;
+    r->no_retry = r->hold.err == ERR_BUDGET;
+    if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
+        return refuse(r, r->hold.err);
+    str_putc(&r->details, ',');
+    json_put_str(&r->details, "level", budget_level_names[no->level]);
+    json_put_raw(&r->details, "limit", span_of(money_text(no->limit_nanousd, limit)));
+    json_put_raw(&r->details, "spent", span_of(money_text(no->settled_nanousd, spent)));
+    json_put_raw(&r->details, "held", span_of(money_text(no->held_nanousd, held)));
+    json_put_raw(&r->details, "needed", span_of(money_text(no->needed_nanousd, needed)));
+    json_put_str(&r->details, "period", period_names[no->period]);
+    json_put_str(&r->details, "resets", resets ? clock_text(no->resets_us, reset) : NULL);
+    json_put_str(&r->details, "contact", contact);
+    return refuse_saying(
+        r, r->hold.err,
+        "%s The %s %s has %s USD a %s; %s USD are spent and %s USD are held; this call needs up to %s USD.%s%s%s%s",
+        err_row(r->hold.err)->text, budget_level_names[no->level], no->scope, limit, period_names[no->period], spent,
+        held, needed, resets ? " It resets at " : "", resets ? reset : "", contact ? " Contact: " : "",
+        contact ? contact : "");
+}
+
+/* The next choice below that may be taken because the money does not reach; -1: none. */
+static int cheaper_choice(const struct request *r) {
+    for (int i = r->at + 1; i < r->plan.n; i++)
+        if (r->plan.choices[i].rung > r->plan.choices[r->at].rung &&
+            r->plan.choices[i].only_for & REASON_BIT(REASON_BUDGET))
+            return i;
+    return -1;
+}
+
+static enum progress ask_ledger(struct request *r, int64_t needed) {
+    struct budget *b = r->gateway->budget;
+    if (r->hold.lease.open)
+        return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
+    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, clock_wall_us(), &r->hold);
+}
+
+static int64_t price_choice(struct request *r) {
+    const struct choice *c = &r->plan.choices[r->at];
+    int64_t needed;
+    r->price = conf_price(r->conf, c->backend, c->model);
+    struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
+    budget_bound(r->conf, &r->price, &r->call.size, facts.max_output_tok, &r->bound);
+    if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))
+        return INT64_MAX;
+    return needed;
+}
+
+enum walk step_hold(struct request *r) {
+    r->doing = "setting its worst-case cost aside";
+    if (request_asks(r)) {
+        int64_t needed = price_choice(r);
+        if (r->hold.lease.open && needed <= r->hold.lease.nanousd) {
+            r->asking = false;
+            return go(r, STATE_SEND);
+        }
+        request_answer(r, ask_ledger(r, needed));
+    }
+    if (r->asking)
+        return WALK_WAIT;
+    if (!r->hold.err)
+        return go(r, STATE_ADMIT);
+    int cheaper = r->hold.err == ERR_BUDGET ? cheaper_choice(r) : -1;
+    if (cheaper < 0)
+        return refuse_budget(r);
+    r->at = cheaper;
+    r->down = REASON_BUDGET;
+    r->asked = false;
+    return WALK_MORE;
+}
+
+/* ---- ADMIT ---- */
+
+static uint64_t add_admit(struct request *r) {
+    const char *plan[PLAN_MAX];
+    int64_t now_us = clock_wall_us();
+    bool raised = r->admitted_us != 0;
+    for (int i = 0; i < r->plan.n; i++)
+        plan[i] = r->plan.choices[i].target;
+    if (r->price.known)
+        audit_add(
+            r->gateway->audit,
+            &(struct audit_record){.kind = AUDIT_PRICE, .price = &r->price, .target = r->plan.choices[r->at].target},
+            now_us);
+    struct audit_record record = {.kind = raised ? AUDIT_HOLD : AUDIT_ADMIT,
+                                  .hold_nanousd = r->hold.lease.nanousd,
+                                  .plan = plan,
+                                  .n_plan = (size_t)r->plan.n};
+    record_of(r, &record);
+    uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
+    if (seq && !raised)
+        r->admitted_us = now_us;
+    return seq;
+}
+
+static bool log_may_fail(const struct request *r) {
+    return r->conf->audit.when_full_serve;
+}
+
+enum walk step_admit(struct request *r) {
+    r->doing = "writing its admit record";
+    if (request_asks(r)) {
+        r->admitted.err = ERR_AUDIT;
+        r->admitted.seq = audit_healthy(r->gateway->audit) || log_may_fail(r) ? add_admit(r) : 0;
+        request_answer(r, r->admitted.seq ? audit_written(r->gateway->audit, &r->admitted) : PROGRESS_DONE);
+    }
+    if (r->asking)
+        return WALK_WAIT;
+    if (r->admitted.err && !log_may_fail(r)) {
+        r->retry_after_us = US_PER_S;
+        return refuse(r, ERR_AUDIT);
+    }
+    return go(r, STATE_SEND);
+}

@@ -1,0 +1,234 @@
+/* The steps on the way out: SEND to DONE. Served, refused, aborted, cached and failed requests all leave through the
+ * same SETTLE and RELEASE. */
+#include "gateway/attempt.h"
+#include "gateway/gateway.h"
+#include "gateway/routes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int64_t request_spent_nanousd(const struct request *r) {
+    struct price_use uses[PLAN_MAX];
+    for (int i = 0; i < r->n_tries; i++)
+        uses[i] = (struct price_use){&r->tries[i].price, &r->tries[i].usage};
+    return price_cost_sum(uses, (size_t)r->n_tries);
+}
+
+/* ---- SEND ---- */
+
+static enum walk give_up_waiting(struct request *r, enum outcome outcome, const char *why, enum err e) {
+    if (r->attempt)
+        attempt_cancel(r, outcome, why);
+    return refuse(r, e);
+}
+
+/* Joins its own answer as a reader, so that the answer's window knows of it. */
+static void read_own_answer(struct request *r) {
+    if (!r->reader.of && r->client) {
+        bool joined = answer_join(r->answer, &r->reader);
+        assert(joined);
+        (void)joined;
+    }
+}
+
+enum walk step_send(struct request *r) {
+    int64_t now_us = clock_mono_us();
+    if (r->client_left && !request_has_readers(r))
+        return give_up_waiting(r, OUTCOME_CANCELLED, "the client left", ERR_CLIENT_GONE);
+    if (now_us >= r->deadline_us)
+        return give_up_waiting(r, OUTCOME_TIMEOUT, "the alias's deadline passed", ERR_DEADLINE);
+    if (!r->attempt && now_us < r->not_before_us) {
+        r->doing = "backing off before another try";
+        return WALK_WAIT;
+    }
+    read_own_answer(r);
+    if (!r->attempt && !attempt_start(r))
+        return attempt_next_or_give_up(r);
+    r->doing = "waiting for the first content";
+    attempt_pump(r);
+    if (r->answer->content)
+        return go(r, STATE_STREAM);
+    return r->attempt ? WALK_WAIT : attempt_next_or_give_up(r);
+}
+
+enum walk step_stream(struct request *r) {
+    r->doing = "relaying the answer";
+    return relay_run(r);
+}
+
+/* ---- REFUSE ---- */
+
+/* A leader that fails before content lets its followers go on by themselves. */
+static void let_followers_go(struct request *r) {
+    if (r->cache.lead) {
+        cache_withdraw(r->cache.lead);
+        cache_drop(r->gateway->cache, r->cache.lead);
+        r->cache.lead = NULL;
+    }
+    if (r->answer && !r->answer->ended && strcmp(r->cache_word, "shared") != 0)
+        answer_end(r->answer, r->err, r->message[0] ? r->message : NULL);
+}
+
+enum walk step_refuse(struct request *r) {
+    r->doing = "refusing";
+    if (r->attempt)
+        attempt_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
+    let_followers_go(r);
+    if (r->head_sent)
+        relay_fail(r);
+    else
+        reply_error_body(r);
+    return go(r, STATE_SETTLE);
+}
+
+/* ---- SETTLE ---- */
+
+static void fix_cost(struct request *r) {
+    for (int i = 0; i < r->n_tries; i++) {
+        usage_add(&r->usage, &r->tries[i].usage);
+        r->estimated = r->estimated || r->tries[i].usage.estimated;
+    }
+    r->cost_nanousd = request_spent_nanousd(r);
+    r->overrun = r->hold.lease.open && r->cost_nanousd > r->hold.lease.nanousd;
+    if (!r->status)
+        r->status = 200;
+}
+
+static bool is_recorded(const struct request *r) {
+    return !r->route || r->route->kind != ROUTE_OPEN;
+}
+
+/* The record could not be written: the client is not told of a success that no log knows. */
+static void fail_unrecorded(struct request *r) {
+    if (r->conf && r->conf->audit.when_full_serve)
+        return;
+    r->err = ERR_AUDIT;
+    r->whole = false;
+    r->status = 0;
+    r->message[0] = '\0';
+    if (r->head_sent) {
+        str_clear(&r->out);
+        relay_fail(r);
+    } else {
+        reply_error_body(r);
+    }
+}
+
+static void send_last_bytes(struct request *r) {
+    if (!r->client)
+        return;
+    if (!r->head_sent)
+        reply_whole(r);
+    else if (r->out.n)
+        exchange_send(r->client, str_span(&r->out));
+    exchange_end(r->client, !r->gateway->draining);
+}
+
+enum walk step_settle(struct request *r) {
+    r->doing = "writing its settle record";
+    if (request_asks(r)) {
+        if (!is_recorded(r)) {
+            r->asking = false;
+        } else {
+            fix_cost(r);
+            r->settled.err = ERR_NONE;
+            r->settled.seq = record_settle(r);
+            bool wait = r->settled.seq != 0 && r->settled.seq != UINT64_MAX;
+            r->settled.err = r->settled.seq ? ERR_NONE : ERR_AUDIT;
+            request_answer(r, wait ? audit_written(r->gateway->audit, &r->settled) : PROGRESS_DONE);
+        }
+    }
+    if (r->asking)
+        return WALK_WAIT;
+    if (r->settled.err)
+        fail_unrecorded(r);
+    send_last_bytes(r);
+    return go(r, STATE_RELEASE);
+}
+
+/* ---- RELEASE ---- */
+
+static bool may_keep(const struct request *r) {
+    const struct answer *a = r->answer;
+    bool good_finish = a->finish == FINISH_NONE || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
+    bool first_rung = r->at >= 0 && r->plan.choices[r->at].rung == 0 && !r->plan.choices[r->at].degraded;
+    return a->ended && !a->err && a->keeping && !a->no_store && good_finish && first_rung && r->down == REASON_N &&
+           !r->cache_rule.no_keep;
+}
+
+static void end_lead(struct request *r) {
+    struct cache_lead *lead = r->cache.lead;
+    if (!lead)
+        return;
+    r->cache.lead = NULL;
+    cache_withdraw(lead);
+    if (r->answer && may_keep(r))
+        cache_keep(r->gateway->cache, lead, str_span(&r->answer->bytes), r->cache_rule.ttl_us, clock_wall_us());
+    else
+        cache_drop(r->gateway->cache, lead);
+}
+
+static void end_money(struct request *r) {
+    struct budget *b = r->gateway->budget;
+    int64_t used = usage_in_tok(&r->usage) + usage_out_tok(&r->usage);
+    if (r->rate.slip.open)
+        budget_rate_end(b, &r->rate.slip, r->n_tries ? used : 0, clock_wall_us());
+    if (r->hold.lease.open)
+        budget_settle(b, &r->hold.lease, r->cost_nanousd);
+}
+
+static void count_it(struct request *r) {
+    struct metrics *m = &r->gateway->metrics;
+    const char *alias = r->alias ? r->alias->name : "", *target = "";
+    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL)
+        return;
+    if (r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
+        target = r->alias->pattern ? r->plan.choices[r->at].backend->name : r->plan.choices[r->at].target;
+    metrics_add(m, METRIC_REQUESTS, 1, "alias=\"%s\",target=\"%s\",status=\"%d\"", alias, target, r->status);
+    if (r->err)
+        metrics_add(m, METRIC_REFUSED, 1, "code=\"%s\"", err_code(r->err));
+    metrics_add(m, METRIC_COST, r->cost_nanousd, "team=\"%s\"", r->key->team->name);
+    metrics_add(m, METRIC_TOKENS, usage_in_tok(&r->usage), "kind=\"input\"");
+    metrics_add(m, METRIC_TOKENS, usage_out_tok(&r->usage), "kind=\"output\"");
+    if (r->cache_word)
+        metrics_add(m, METRIC_CACHE, 1, "result=\"%s\"", r->cache_word);
+    metrics_time(m, HISTOGRAM_DURATION, request_age_us(r));
+    if (r->first_content_us >= 0)
+        metrics_time(m, HISTOGRAM_FIRST_TOKEN, r->first_content_us);
+    if (r->n_tries)
+        metrics_time(m, HISTOGRAM_OVERHEAD, r->tries[0].began_us);
+}
+
+static void end_idempotency(struct request *r) {
+    if (!r->idempotency)
+        return;
+    map_remove(&r->gateway->idempotent, span_of(r->idempotency));
+    free(r->idempotency);
+    r->idempotency = NULL;
+}
+
+enum walk step_release(struct request *r) {
+    end_money(r);
+    end_lead(r);
+    count_it(r);
+    answer_leave(&r->reader);
+    answer_drop(r->answer);
+    r->answer = NULL;
+    writer_free(r->writer);
+    r->writer = NULL;
+    end_idempotency(r);
+    r->gateway->buffered_bytes -= (int64_t)r->body_counted;
+    r->body_counted = 0;
+    conf_drop(r->conf);
+    r->conf = NULL;
+    r->key = NULL;
+    if (r->client)
+        exchange_close(r->client);
+    r->client = NULL;
+    return go(r, STATE_DONE);
+}
+
+enum walk step_done(struct request *r) {
+    (void)r;
+    return WALK_DONE;
+}

@@ -1,0 +1,165 @@
+/* The relay: events from an answer become client bytes, at the client's own pace. Pull: nothing is read from the answer,
+ * and so in the end nothing from the provider, while the client has more than CLIENT_WINDOW bytes unsent. The last bytes
+ * of a good answer stay in r->out until the settle record is written. */
+#include "gateway/attempt.h"
+#include "gateway/gateway.h"
+
+#include <stdio.h>
+
+static bool can_take(const struct request *r) {
+    return !r->client || exchange_unsent(r->client) < CLIENT_WINDOW;
+}
+
+static void make_writer(struct request *r) {
+    if (r->writer)
+        return;
+    bool replay = strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0;
+    r->writer = writer_new(&(struct writer_options){.endpoint = r->call.endpoint,
+                                                    .stream = r->call.stream,
+                                                    .include_usage = r->call.include_usage,
+                                                    .model = r->call.model,
+                                                    .id = r->id + 4,
+                                                    .created_s = r->began_wall_us / US_PER_S,
+                                                    .fresh = replay});
+}
+
+/* Gives what is in r->out to the client; the head goes first. Plain answers leave whole, in SETTLE. */
+static void flush(struct request *r) {
+    if (!r->call.stream || r->out.n == 0)
+        return;
+    reply_commit(r, -1);
+    if (r->client)
+        exchange_send(r->client, str_span(&r->out));
+    str_clear(&r->out);
+    r->last_sent_us = clock_mono_us();
+}
+
+static int64_t cost_with(const struct request *r, const struct usage *u) {
+    bool ours = strcmp(r->cache_word, "miss") == 0 || strcmp(r->cache_word, "bypass") == 0;
+    return ours ? request_spent_nanousd(r) + (r->attempt ? price_cost(&r->price, u) : 0) : 0;
+}
+
+static const char *marker(const struct request *r, char out[256]) {
+    if (r->down == REASON_N)
+        return NULL;
+    snprintf(out, 256, "{\"degraded\":\"%s\"}", reason_names[r->down]);
+    return out;
+}
+
+static bool write_event(struct request *r, const struct event *e) {
+    char mark[256];
+    struct writer_extra extra = {.cost_nanousd = -1, .tollgate = marker(r, mark)};
+    if (r->conf->disclose.cost && r->call.stream) /* a whole reply says it in its head */
+        extra.cost_nanousd = cost_with(r, e->bits & EVENT_USAGE ? &e->usage : &r->answer->usage);
+    if (e->bits & EVENT_CONTENT && r->first_content_us < 0)
+        r->first_content_us = request_age_us(r);
+    if (e->bits & EVENT_FINISH)
+        r->finish = e->finish;
+    r->relayed_bytes += e->text_bytes;
+    if (e->bits & EVENT_LAST)
+        flush(r); /* what stands before the terminator may go; the terminator itself waits for the settle record */
+    bool good = writer_event(r->writer, e, &extra, &r->out);
+    if (good && !(e->bits & EVENT_LAST))
+        flush(r);
+    return good;
+}
+
+static void end_well(struct request *r) {
+    char mark[256];
+    struct writer_extra extra = {.cost_nanousd = r->conf->disclose.cost && r->call.stream ? cost_with(r, &r->answer->usage) : -1,
+                                 .tollgate = marker(r, mark)};
+    r->whole = writer_end(r->writer, &r->answer->usage, &extra, &r->out);
+    if (r->whole)
+        return;
+    r->err = ERR_UPSTREAM;
+    snprintf(r->message, sizeof(r->message), "The provider's answer cannot be given in the form that was asked for.");
+    str_clear(&r->out);
+    if (r->head_sent)
+        relay_fail(r);
+    else
+        reply_error_body(r);
+}
+
+static void end_badly(struct request *r, enum err e, const char *message) {
+    r->err = e;
+    snprintf(r->message, sizeof(r->message), "%s", message);
+    if (r->attempt)
+        attempt_cancel(r, OUTCOME_UNAVAILABLE, message);
+    answer_end(r->answer, e, message);
+    if (r->head_sent) {
+        relay_fail(r);
+        return;
+    }
+    str_clear(&r->out);
+    reply_error_body(r);
+}
+
+void relay_fail(struct request *r) {
+    make_writer(r);
+    writer_fail(r->writer, r->err, r->message[0] ? r->message : err_row(r->err)->text, r->id, &r->out);
+}
+
+/* The client is gone: its reader leaves. A leader goes on while others read; else the try ends now. */
+static enum walk go_on_alone(struct request *r) {
+    answer_leave(&r->reader);
+    if (r->attempt && answer_readers(r->answer) > 0)
+        attempt_pump(r);
+    if (r->attempt && answer_readers(r->answer) > 0)
+        return WALK_WAIT;
+    if (r->attempt) {
+        attempt_cancel(r, OUTCOME_CANCELLED, "the client left");
+        answer_end(r->answer, ERR_CLIENT_GONE, NULL);
+    }
+    r->err = ERR_CLIENT_GONE;
+    return go(r, STATE_SETTLE);
+}
+
+/* Events into client bytes while the client has room; false when one could not be written. */
+static bool relay_events(struct request *r, bool *moved) {
+    struct part parts[EVENT_PARTS_MAX];
+    struct event e;
+    *moved = false;
+    while (can_take(r) && answer_next(&r->reader, &e, parts)) {
+        *moved = true;
+        if (!write_event(r, &e))
+            return false;
+    }
+    return true;
+}
+
+enum walk relay_run(struct request *r) {
+    bool moved;
+    if (!r->client)
+        return go_on_alone(r);
+    make_writer(r);
+    if (!r->reader.of && !answer_join(r->answer, &r->reader)) {
+        end_badly(r, ERR_INTERNAL, "The answer cannot be read from its start.");
+        return go(r, STATE_SETTLE);
+    }
+    do {
+        attempt_pump(r);
+        if (!relay_events(r, &moved)) {
+            end_badly(r, ERR_UPSTREAM, "An event of the provider's answer cannot be passed on.");
+            return go(r, STATE_SETTLE);
+        }
+    } while (moved && can_take(r));
+    if (!r->answer->ended || !answer_read_all(&r->reader))
+        return WALK_WAIT;
+    if (r->answer->err)
+        end_badly(r, r->answer->err, r->answer->message);
+    else
+        end_well(r);
+    return go(r, STATE_SETTLE);
+}
+
+void relay_heartbeat(struct request *r, int64_t now_us) {
+    int64_t since_us = r->head_sent ? r->last_sent_us : r->began_us;
+    bool waits =
+        r->state == STATE_SEND || r->state == STATE_STREAM || r->state == STATE_CACHE || r->state == STATE_HOLD;
+    if (!waits || !r->call.stream || !r->client || now_us - since_us < r->conf->http.heartbeat_us)
+        return;
+    reply_commit(r, -1);
+    if (exchange_unsent(r->client) == 0)
+        exchange_send(r->client, span_of(dialect_heartbeat(r->dialect)));
+    r->last_sent_us = now_us;
+}

@@ -1,0 +1,12 @@
+/* Private to routing/: the room itself. */
+#ifndef TOLLGATE_ROUTING_INSIDE_H
+#define TOLLGATE_ROUTING_INSIDE_H
+
+#include "routing/health.h"
+
+struct routing {
+    struct health_book health;
+    uint64_t random; /* never 0 */
+};
+
+#endif

@@ -1,0 +1,321 @@
+/* Which lanes of a rung may serve a call, and why the others may not, in words. Always true here: what a caller may
+ * never have (another dialect, a missing tag, a key of another team) is checked before what it may not have now, so that
+ * a boundary never counts as a reason to go down; and health is only read. */
+#include "routing/lanes.h"
+
+#include "gateway/base/clock.h"
+
+#include <stdio.h>
+
+/* Nobody has counted the tokens, and a guess errs by a factor of two. Between half of it and the whole the provider
+ * decides: it answers "too long", and the plan goes on below. */
+#define GUESS_SLACK 2
+
+struct candidate {
+    const struct conf_backend *backend;
+    struct span model;
+    const char *target;
+    struct conf_model facts; /* of a candidate within the boundaries */
+};
+
+static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...) printf_like(4, 5);
+static bool say(struct verdict *v, enum barrier barrier, enum reason reason, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->why, sizeof v->why, format, args);
+    va_end(args);
+    v->barrier = barrier;
+    v->reason = reason;
+    return true;
+}
+
+void lanes_exclude(struct planner *p, const char *target, const struct verdict *v) {
+    if (v->barrier > p->nearest)
+        p->nearest = v->barrier;
+    if (p->plan->n_excluded == PLAN_EXCLUDED_MAX) {
+        p->plan->n_forgotten++;
+        return;
+    }
+    char *why = arena_strdup(p->arena, span_of(v->why));
+    if (!why) {
+        p->full = true;
+        return;
+    }
+    p->plan->excluded[p->plan->n_excluded++] = (struct exclusion){target, why, v->reason};
+}
+
+/* Whether a check keeps a target out; if so it has filled the verdict. */
+typedef bool (*check)(const struct planner *p, const struct candidate *c, struct verdict *v);
+
+static bool speaks_otherwise(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    static const char *const names[] = {
+        [PROTOCOL_OPENAI] = "openai", [PROTOCOL_ANTHROPIC] = "anthropic", [PROTOCOL_DECODE] = "decode"};
+    return !(p->needs->protocols & 1u << c->backend->protocol) &&
+           say(v, BARRIER_ABILITY, REASON_N, "protocol %s does not serve this endpoint", names[c->backend->protocol]);
+}
+
+static bool has_tag(const struct conf_backend *b, struct span tag) {
+    for (size_t i = 0; i < b->n_tags; i++)
+        if (span_is(tag, b->tags[i]))
+            return true;
+    return false;
+}
+
+static bool lacks_tag(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    const struct conf_team *team = p->needs->key->team;
+    for (size_t i = 0; i < team->n_require; i++)
+        if (!has_tag(c->backend, span_of(team->require[i])))
+            return say(v, BARRIER_BOUNDARY, REASON_N, "no tag %s", team->require[i]);
+    struct span rest = p->needs->require, part;
+    while (span_cut(&rest, ',', &part)) {
+        part = span_trim(part);
+        if (part.n && !has_tag(c->backend, part))
+            return say(v, BARRIER_BOUNDARY, REASON_N, "no tag %.*s", SPAN_ARG(part));
+    }
+    return false;
+}
+
+static bool has_no_key_for_team(const struct planner *p, const struct candidate *c, struct verdict *v);
+
+static bool is_off(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    (void)p;
+    return c->backend->off && say(v, BARRIER_TIME, REASON_UNAVAILABLE, "backend %s is off: %s", c->backend->name,
+                                  c->backend->off_reason ? c->backend->off_reason : "no key");
+}
+
+static bool is_too_small(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    int64_t context_tok = c->facts.context_tok;
+    if (context_tok <= 0)
+        return false;
+    if (p->needs->in_bound_tok / GUESS_SLACK > context_tok)
+        return say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small", (long long)context_tok);
+    return p->needs->max_output_tok > context_tok &&
+           say(v, BARRIER_CONTEXT, REASON_CONTEXT_WINDOW, "context of %lld is too small for %lld of output",
+               (long long)context_tok, (long long)p->needs->max_output_tok);
+}
+
+static bool cannot(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    static const struct {
+        enum cap cap;
+        const char *name;
+    } caps[] = {{CAP_VISION, "vision"}, {CAP_TOOLS, "tools"},         {CAP_JSON_SCHEMA, "json_schema"},
+                {CAP_AUDIO, "audio"},   {CAP_DOCUMENTS, "documents"}, {CAP_LOGPROBS, "logprobs"}};
+    unsigned missing = p->needs->caps & c->facts.caps_said & ~c->facts.caps;
+    for (size_t i = 0; i < ARRAY_LEN(caps); i++)
+        if (missing & caps[i].cap)
+            return say(v, BARRIER_ABILITY, REASON_CAPABILITY, "no %s", caps[i].name);
+    return false;
+}
+
+static bool is_another_model(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    if (!p->models || p->needs->fallback == FALLBACK_ANY)
+        return false;
+    if (p->needs->fallback == FALLBACK_NONE)
+        return say(v, BARRIER_NONE, REASON_N, "the caller wants no fallback");
+    for (size_t i = 0; i < p->n_models; i++)
+        if (span_equal(p->models[i], c->model))
+            return false;
+    return say(v, BARRIER_NONE, REASON_N, "another model, and the caller wants the same");
+}
+
+static const check boundaries[] = {speaks_otherwise, lacks_tag, has_no_key_for_team};
+static const check conditions[] = {is_another_model, is_off, is_too_small, cannot};
+
+static bool any(const check *checks, size_t n, const struct planner *p, const struct candidate *c, struct verdict *v) {
+    for (size_t i = 0; i < n; i++)
+        if (checks[i](p, c, v))
+            return true;
+    return false;
+}
+
+static bool key_is_for_team(const struct conf_upstream_key *key, const struct conf_team *team) {
+    for (size_t i = 0; i < key->n_teams; i++)
+        if (strcmp(key->teams[i], team->name) == 0)
+            return true;
+    return !key->teams;
+}
+
+static bool has_no_key_for_team(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    for (size_t i = 0; i < c->backend->n_keys; i++)
+        if (key_is_for_team(&c->backend->keys[i], p->needs->key->team))
+            return false;
+    return c->backend->n_keys > 0 && say(v, BARRIER_BOUNDARY, REASON_N, "no key of backend %s is for team %s",
+                                         c->backend->name, p->needs->key->team->name);
+}
+
+static bool has_no_slot(const struct planner *p, const struct lane *lane, const struct part_names *names,
+                        struct verdict *v) {
+    const struct health *h = health_find(&p->r->health, PART_BACKEND, names);
+    int64_t max = lane->backend->in_flight;
+    return h && max != CONF_UNLIMITED && h->in_flight >= max &&
+           say(v, BARRIER_TIME, REASON_RATE_LIMITED, "all %lld slots of backend %s are in use", (long long)max,
+               lane->backend->name);
+}
+
+/* The part of the lane that is back last; NULL when all are well enough. */
+static const struct health *worst_part(const struct planner *p, const struct part_names *names, bool *probe,
+                                       bool *shy_only) {
+    const struct health *worst = NULL;
+    *shy_only = true;
+    for (enum part part = 0; part < PART_N; part++) {
+        const struct health *h = health_find(&p->r->health, part, names);
+        enum health_state state = h ? health_state(h, p->now_us) : HEALTH_CLOSED;
+        if (state == HEALTH_HALF_OPEN && !health_probing(h, p->now_us))
+            *probe = true;
+        if (state == HEALTH_CLOSED || (state == HEALTH_HALF_OPEN && !health_probing(h, p->now_us)))
+            continue;
+        *shy_only = *shy_only && !h->tripped && !h->asked;
+        if (!worst || h->open_until_us > worst->open_until_us)
+            worst = h;
+    }
+    return worst;
+}
+
+static void say_cooling(const struct planner *p, const struct health *h, struct verdict *v) {
+    static const char *const parts[PART_N] = {"backend", "key", "target", "lane"};
+    int64_t left_us = h->open_until_us - p->now_us;
+    char text[CLOCK_TEXT_MAX];
+    if (left_us <= 0)
+        say(v, BARRIER_TIME, h->reason, "%s is being probed after its cool-down", parts[h->part]);
+    else
+        say(v, BARRIER_TIME, h->reason, "%s cooling down for %s (%s)", parts[h->part],
+            clock_duration_text((left_us + 99999) / 100000 * 100000, text), reason_names[h->reason]);
+}
+
+static bool is_ill(struct planner *p, struct lane *lane, const struct part_names *names, struct verdict *v) {
+    bool probe = false, shy_only;
+    const struct health *worst = worst_part(p, names, &probe, &shy_only);
+    if (!worst) {
+        lane->why = probe ? "probe after cool-down" : NULL;
+        return false;
+    }
+    if (shy_only && p->take_shy) {
+        lane->why = "cooling down, but nothing else is left";
+        return false;
+    }
+    p->n_shy += shy_only;
+    if (worst->open_until_us < p->back_us)
+        p->back_us = worst->open_until_us;
+    say_cooling(p, worst, v);
+    return true;
+}
+
+/* A lane's exclusion names its key where there are several. */
+static void exclude_lane(struct planner *p, const struct lane *lane, const struct verdict *v, struct rung_lanes *out) {
+    struct verdict with_key = *v;
+    if (lane->key && lane->backend->n_keys > 1)
+        say(&with_key, v->barrier, v->reason, "key %s: %.*s", lane->key->name, WHY_MAX - 80, v->why);
+    if (v->reason != REASON_N)
+        out->reasons |= REASON_BIT(v->reason);
+    lanes_exclude(p, lane->target, &with_key);
+}
+
+/* Whether the lane has a place already: higher up in the plan, or in this rung. */
+static bool is_there_already(const struct planner *p, const struct lane *lane, const struct rung_lanes *out) {
+    for (int i = 0; i < p->plan->n; i++)
+        if (p->plan->choices[i].key == lane->key && strcmp(p->plan->choices[i].target, lane->target) == 0)
+            return true;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->lanes[i].key == lane->key && strcmp(out->lanes[i].target, lane->target) == 0)
+            return true;
+    return false;
+}
+
+static void gather_lane(struct planner *p, const struct lane *lane, struct rung_lanes *out) {
+    struct verdict v = {.barrier = BARRIER_NONE};
+    struct part_names names = {span_of(lane->backend->name), span_of(lane->target),
+                               span_of(lane->key ? lane->key->name : NULL)};
+    struct lane *slot = &out->lanes[out->n];
+    *slot = *lane;
+    if (lane->key && !key_is_for_team(lane->key, p->needs->key->team)) {
+        say(&v, BARRIER_BOUNDARY, REASON_N, "not for team %s", p->needs->key->team->name);
+        exclude_lane(p, lane, &v, out);
+    } else if (is_there_already(p, lane, out)) {
+        say(&v, BARRIER_NONE, REASON_N, "stands in the plan already");
+        exclude_lane(p, lane, &v, out);
+    } else if (has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
+        exclude_lane(p, lane, &v, out);
+    else
+        out->n++;
+}
+
+/* `text` with its first '*' replaced by what the alias's '*' matched. */
+static struct span fill_capture(struct arena *a, struct span text, struct span captured) {
+    const char *star = memchr(text.at, '*', text.n);
+    if (!star)
+        return text;
+    size_t head = (size_t)(star - text.at), n = text.n - 1 + captured.n;
+    char *out = arena_alloc(a, n + 1);
+    if (!out)
+        return SPAN_NONE;
+    memcpy(out, text.at, head);
+    if (captured.n)
+        memcpy(out + head, captured.at, captured.n);
+    memcpy(out + head + captured.n, star + 1, text.n - head - 1);
+    return span_from(out, n);
+}
+
+static bool name_candidate(struct planner *p, const struct conf_target *t, struct candidate *c) {
+    struct span model = span_of(t->model);
+    c->backend = t->backend;
+    c->model = p->needs->alias->pattern ? fill_capture(p->arena, model, p->needs->captured) : model;
+    size_t n_name = strlen(t->backend->name);
+    char *target = c->model.at ? arena_alloc(p->arena, n_name + 1 + c->model.n + 1) : NULL;
+    if (!target) {
+        p->full = true;
+        return false;
+    }
+    memcpy(target, t->backend->name, n_name);
+    target[n_name] = '/';
+    memcpy(target + n_name + 1, c->model.at, c->model.n);
+    c->target = target;
+    return true;
+}
+
+static void gather_target(struct planner *p, const struct conf_rung *rung, size_t i, struct rung_lanes *out) {
+    const struct conf_target *t = &rung->targets[i];
+    struct candidate c = {.facts = {.context_tok = -1}};
+    struct verdict v = {.barrier = BARRIER_NONE};
+    if (!name_candidate(p, t, &c))
+        return;
+    if (any(boundaries, ARRAY_LEN(boundaries), p, &c, &v)) {
+        lanes_exclude(p, c.target, &v);
+        return;
+    }
+    c.facts = conf_model_facts(p->needs->conf, c.backend, c.model);
+    out->models[out->n_models++] = c.model;
+    if (any(conditions, ARRAY_LEN(conditions), p, &c, &v)) {
+        if (v.reason != REASON_N)
+            out->reasons |= REASON_BIT(v.reason);
+        lanes_exclude(p, c.target, &v);
+        return;
+    }
+    struct lane lane = {.backend = c.backend,
+                        .model = c.model,
+                        .target = c.target,
+                        .nth_target = i,
+                        .target_weight = t->weight,
+                        .key_weight = 1};
+    if (c.backend->n_keys == 0)
+        gather_lane(p, &lane, out);
+    for (size_t k = 0; k < c.backend->n_keys; k++) {
+        lane.key = &c.backend->keys[k];
+        lane.key_weight = lane.key->weight;
+        gather_lane(p, &lane, out);
+    }
+}
+
+void lanes_gather(struct planner *p, const struct conf_rung *rung, struct rung_lanes *out) {
+    size_t n_lanes = 0;
+    for (size_t i = 0; i < rung->n_targets; i++)
+        n_lanes += rung->targets[i].backend->n_keys ? rung->targets[i].backend->n_keys : 1;
+    /* One place more: a lane is written down before it is judged. */
+    *out = (struct rung_lanes){.lanes = arena_alloc(p->arena, (n_lanes + 1) * sizeof *out->lanes),
+                               .models = arena_alloc(p->arena, (rung->n_targets + 1) * sizeof *out->models)};
+    if (!out->lanes || !out->models) {
+        p->full = true;
+        return;
+    }
+    for (size_t i = 0; i < rung->n_targets && !p->full; i++)
+        gather_target(p, rung, i, out);
+}

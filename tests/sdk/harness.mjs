@@ -1,0 +1,254 @@
+// What the black-box tests share: the built gateway on a free port with a conf of the test's own, mock providers whose
+// bytes and times a test scripts, and raw sockets. Everything that is started here is stopped here.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, writeFileSync, readFileSync, readdirSync, rmSync, mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+export const BINARY = process.env.TOLLGATE ?? join(ROOT, 'build', 'tollgate');
+export const KEY = 'sk-test-caller-0123456789abcdefghijklmnop';
+export const OTHER_KEY = 'sk-test-other-0123456789abcdefghijklmnop';
+export const PROVIDER_KEY = 'sk-upstream-canary-5f3759df5f3759df';
+export const ADMIN = 'admin-canary-token-0123456789';
+export const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Waits until `check` gives something true; throws with `what` after `ms`. */
+export async function until(check, what, ms = 5000) {
+  const end = Date.now() + ms;
+  for (;;) {
+    const got = await check();
+    if (got) return got;
+    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`);
+    await sleep(10);
+  }
+}
+
+/** A mock provider. `answer(request, response, body)` scripts it; `calls` is what it was sent. */
+export async function mock(answer) {
+  const calls = [];
+  const sockets = new Set();
+  const self = { calls, open: 0, closed: 0, answer };
+  const server = createServer((request, response) => {
+    const parts = [];
+    response.setMaxListeners(0);
+    self.open++;
+    const call = { method: request.method, url: request.url, headers: request.headers, raw: request.rawHeaders, at: Date.now() };
+    response.on('close', () => { self.open--; self.closed++; call.closedAt = Date.now(); call.finished = response.writableFinished; });
+    request.on('data', (part) => parts.push(part));
+    request.on('end', async () => {
+      call.bytes = Buffer.concat(parts);
+      call.text = call.bytes.toString();
+      try { call.body = JSON.parse(call.text); } catch { call.body = undefined; }
+      calls.push(call);
+      try { await self.answer(request, response, call); } catch (e) { response.destroy(e); }
+    });
+  });
+  server.keepAliveTimeout = 60000;
+  server.on('connection', (socket) => { socket.setNoDelay(true); sockets.add(socket); socket.on('close', () => sockets.delete(socket)); });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  self.port = server.address().port;
+  self.url = `http://127.0.0.1:${self.port}`;
+  self.sockets = sockets;
+  self.stop = () => new Promise((resolve) => { for (const s of sockets) s.destroy(); server.close(resolve); });
+  return self;
+}
+
+/** A provider of raw bytes: `script(socket, head)` is called once a request head and body have come. */
+export async function rawMock(script) {
+  const sockets = new Set();
+  const self = { count: 0 };
+  const server = net.createServer((socket) => {
+    let text = '';
+    sockets.add(socket);
+    socket.setNoDelay(true);
+    socket.on('error', () => {});
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('data', (data) => {
+      text += data.toString('latin1');
+      const head = text.indexOf('\r\n\r\n');
+      if (head < 0) return;
+      const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0);
+      if (text.length < head + 4 + length) return;
+      const whole = text.slice(0, head + 4 + length);
+      text = text.slice(head + 4 + length);
+      self.count++;
+      script(socket, whole);
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  self.port = server.address().port;
+  self.url = `http://127.0.0.1:${self.port}`;
+  self.stop = () => new Promise((resolve) => { for (const s of sockets) s.destroy(); server.close(resolve); });
+  return self;
+}
+
+/** A conf as a value; JSON is YAML. `over` replaces top-level directives. */
+export function confOf(dir, over = {}) {
+  return {
+    listen: [{ address: '127.0.0.1:0' }],
+    admin: { address: '127.0.0.1:0', token: ADMIN },
+    node: 'test',
+    state: { directory: join(dir, 'state') },
+    audit: { directory: join(dir, 'audit') },
+    prices: { unknown: { input: '1 USD/1M', output: '2 USD/1M' } },
+    log: { level: 'debug' },
+    ...over,
+  };
+}
+
+export const teamOf = (over = {}, key = KEY, id = 'testkey1') => ({
+  keys: [{ id, name: 'test', sha256: sha256(key), owner: 'tester' }], allow: ['*'], budgets: [{ limit: '1000 USD', period: 'month' }], ...over,
+});
+
+// A test that fails may leave its gateway behind: the end of the process ends it.
+const children = new Set();
+process.on('exit', () => { for (const c of children) c.kill('SIGKILL'); });
+
+export class Gateway {
+  constructor(conf, dir) {
+    this.dir = dir ?? mkdtempSync(join(tmpdir(), 'tollgate-test-'));
+    this.file = join(this.dir, 'tollgate.yaml');
+    this.conf = typeof conf === 'function' ? conf(this.dir) : conf;
+    this.log = '';
+    this.write();
+  }
+  write(conf = this.conf) {
+    this.conf = conf;
+    writeFileSync(this.file, typeof conf === 'string' ? conf : JSON.stringify(conf, null, 1));
+  }
+  async start(environment = {}) {
+    this.out = '';
+    this.child = spawn(BINARY, ['serve', '-c', this.file], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+    children.add(this.child);
+    this.exited = new Promise((resolve) => this.child.on('exit', (code, signal) => { children.delete(this.child); this.code = code; this.signal = signal; this.dead = true; resolve(code); }));
+    this.child.stdout.on('data', (d) => { this.out += d; });
+    this.child.stderr.on('data', (d) => { this.log += d; });
+    this.dead = false;
+    await until(() => this.dead || this.out.includes('is ready on'), `the gateway to be ready: ${this.log}`, 15000);
+    if (this.dead) throw new Error(`the gateway ended: ${this.log}`);
+    const [, url, admin] = /is ready on (https?:\/\/\S+), admin on (http:\/\/\S+)/.exec(this.out);
+    this.url = url;
+    this.adminUrl = admin;
+    this.port = Number(new URL(url).port);
+    return this;
+  }
+  async stop(signal = 'SIGTERM') {
+    if (this.child && !this.dead) { this.child.kill(signal); await this.exited; }
+    return this.code;
+  }
+  async end() {
+    await this.stop();
+    if (this.code !== 0 && this.signal !== 'SIGKILL') throw new Error(`the gateway ended with ${this.code} ${this.signal}: ${this.log.slice(-4000)}`);
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+  async fetch(path, body, headers = {}, more = {}) {
+    const init = { method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${KEY}`, ...headers }, ...more };
+    if (body !== undefined) { init.body = typeof body === 'string' ? body : JSON.stringify(body); init.headers['content-type'] ??= 'application/json'; }
+    for (const k of Object.keys(init.headers)) if (init.headers[k] === null) delete init.headers[k];
+    return fetch(this.url + path, init);
+  }
+  async chat(over = {}, headers = {}, more = {}) {
+    return this.fetch('/v1/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...over }, headers, more);
+  }
+  async admin(path, method = 'GET', body, token = ADMIN) {
+    return fetch(this.adminUrl + path, { method, headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
+  }
+  /** All audit records, as values with their line. */
+  records() {
+    const dir = join(this.dir, 'audit');
+    let files = [];
+    try { files = readdirSync(dir).filter((f) => f.endsWith('.jsonl')).sort(); } catch { return []; }
+    return files.flatMap((f) => readFileSync(join(dir, f), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)));
+  }
+  /** The one settle or refuse record of a request; waits for it. */
+  async settled(id) {
+    return until(() => this.records().find((r) => r.request === id && (r.kind === 'settle' || r.kind === 'refuse')), `a settle record of ${id}`);
+  }
+  async budget(level = 'team', scope) {
+    const { budgets } = await (await this.admin('/admin/budgets')).json();
+    return budgets.find((b) => b.level === level && (scope === undefined || b.scope === scope));
+  }
+  async idle() {
+    await until(async () => (await (await this.admin('/admin/requests')).json()).requests.length === 0, 'no request in flight');
+  }
+}
+
+/** Runs the binary with arguments. */
+export function run(args, options = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(BINARY, args, { cwd: ROOT, ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    let out = '', err = '';
+    child.stdout.on('data', (d) => { out += d; });
+    child.stderr.on('data', (d) => { err += d; });
+    child.on('exit', (code) => resolve({ code, out, err }));
+  });
+}
+
+/** A gateway with one openai backend `up` at the mock, alias `m`, team `search`. */
+export const simple = (up, over = {}, team = {}) => (dir) => confOf(dir, {
+  backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY] } },
+  aliases: { m: 'up/model-x' },
+  teams: { search: teamOf(team) },
+  ...over,
+});
+
+// ---- answers of an OpenAI provider ----
+export const completion = (text = 'Hi there', over = {}) => ({
+  id: 'chatcmpl-up1', object: 'chat.completion', created: 1700000000, model: 'model-x',
+  choices: [{ index: 0, message: { role: 'assistant', content: text, refusal: null }, finish_reason: 'stop', logprobs: null }],
+  usage: { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 }, ...over,
+});
+export function json(response, value, status = 200, headers = {}) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  response.writeHead(status, { 'content-type': 'application/json', 'x-request-id': 'up-req-1', ...headers });
+  response.end(text);
+}
+export const chunk = (delta, finish = null, over = {}) => ({
+  id: 'chatcmpl-up1', object: 'chat.completion.chunk', created: 1700000000, model: 'model-x',
+  choices: [{ index: 0, delta, finish_reason: finish }], ...over,
+});
+export const data = (value) => `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
+export function streamOf(words, { usage = true, done = true, role = true } = {}) {
+  let text = role ? data(chunk({ role: 'assistant', content: '' })) : '';
+  for (const word of words) text += data(chunk({ content: word }));
+  text += data(chunk({}, 'stop'));
+  if (usage) text += data({ ...chunk({}), choices: [], usage: { prompt_tokens: 9, completion_tokens: words.length, total_tokens: 9 + words.length } });
+  return text + (done ? 'data: [DONE]\n\n' : '');
+}
+export function sse(response, text) {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  if (text !== undefined) response.end(text);
+}
+/** The usual provider: plain or stream as asked. */
+export const usual = (words = ['Hi', ' there']) => (request, response, call) =>
+  call.body?.stream ? sse(response, streamOf(words)) : json(response, completion(words.join('')));
+
+/** The events of an SSE body as data strings. */
+export const events = (text) => text.split('\n\n').filter((e) => e.startsWith('data: ') || e.startsWith('event: '))
+  .map((e) => e.split('\n').filter((l) => l.startsWith('data: ')).map((l) => l.slice(6)).join('\n'));
+
+/** Sends raw bytes (or pieces with pauses) to a port and gives everything that comes back until the end or `ms`. */
+export function raw(port, pieces, { ms = 2000, end = false } = {}) {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1');
+    let text = '';
+    const done = () => { clearTimeout(timer); socket.destroy(); resolve(text); };
+    const timer = setTimeout(done, ms);
+    socket.on('data', (d) => { text += d.toString('latin1'); });
+    socket.on('end', done);
+    socket.on('error', done);
+    socket.on('connect', async () => {
+      for (const piece of [].concat(pieces)) {
+        socket.write(piece, 'latin1');
+        if (Array.isArray(pieces)) await sleep(20);
+      }
+      if (end) socket.end();
+    });
+  });
+}

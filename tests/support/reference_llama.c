@@ -1,0 +1,136 @@
+/* The whole sequence at once, no cache, no blocks, straight sums in double. */
+#include "tests/support/reference_llama.h"
+
+#include "gateway/base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EPSILON 1e-5 /* as random_model writes it */
+#define THETA 10000.0
+
+static const float *get(const struct random_model *m, int64_t layer, const char *name) {
+    char full[96];
+    snprintf(full, sizeof full, "model.layers.%lld.%s.weight", (long long)layer, name);
+    const float *at = random_model_get(m, full);
+    assert(at);
+    return at;
+}
+
+static void multiply(const float *w, int64_t rows, int64_t cols, const double *x, double *y) {
+    for (int64_t r = 0; r < rows; r++) {
+        y[r] = 0;
+        for (int64_t i = 0; i < cols; i++)
+            y[r] += (double)w[r * cols + i] * x[i];
+    }
+}
+
+static void norm(const float *w, int64_t n, const double *x, double *y) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] / sqrt(sum / (double)n + EPSILON) * (double)w[i];
+}
+
+static void turn(double *heads, int64_t n_heads, int64_t d, int64_t pos) {
+    for (int64_t h = 0; h < n_heads; h++)
+        for (int64_t i = 0; i < d / 2; i++) {
+            double angle = (double)pos * pow(THETA, -2.0 * (double)i / (double)d);
+            double *a = &heads[h * d + i], *b = a + d / 2, x = *a, y = *b;
+            *a = x * cos(angle) - y * sin(angle);
+            *b = y * cos(angle) + x * sin(angle);
+        }
+}
+
+/* One query head over keys and values 0..pos; kv rows are `stride` apart. */
+static void look(const double *q, const double *k, const double *v, int64_t stride, int64_t d, int64_t pos,
+                 double *out) {
+    double *p = xcalloc((size_t)pos + 1, sizeof *p), most = -INFINITY, sum = 0;
+    for (int64_t j = 0; j <= pos; j++) {
+        for (int64_t i = 0; i < d; i++)
+            p[j] += q[i] * k[j * stride + i];
+        p[j] /= sqrt((double)d);
+        most = fmax(most, p[j]);
+    }
+    for (int64_t j = 0; j <= pos; j++)
+        sum += p[j] = exp(p[j] - most);
+    for (int64_t i = 0; i < d; i++) {
+        out[i] = 0;
+        for (int64_t j = 0; j <= pos; j++)
+            out[i] += p[j] / sum * v[j * stride + i];
+    }
+    free(p);
+}
+
+struct scratch {
+    double *k, *v, *a, *q, *mixed, *gate, *up, *back;
+};
+
+static void attend(const struct random_model *m, int64_t l, int64_t t, double *x, struct scratch *w) {
+    const struct model_shape *s = &m->shape;
+    int64_t h = s->hidden, d = s->head_dim, kv = s->kv_heads * d;
+    norm(get(m, l, "input_layernorm"), h, x, w->a);
+    multiply(get(m, l, "self_attn.q_proj"), s->heads * d, h, w->a, w->q);
+    multiply(get(m, l, "self_attn.k_proj"), kv, h, w->a, w->k + t * kv);
+    multiply(get(m, l, "self_attn.v_proj"), kv, h, w->a, w->v + t * kv);
+    turn(w->q, s->heads, d, t);
+    turn(w->k + t * kv, s->kv_heads, d, t);
+    for (int64_t i = 0; i < s->heads; i++) {
+        int64_t from = i / (s->heads / s->kv_heads) * d;
+        look(w->q + i * d, w->k + from, w->v + from, kv, d, t, w->mixed + i * d);
+    }
+    multiply(get(m, l, "self_attn.o_proj"), h, s->heads * d, w->mixed, w->back);
+    for (int64_t i = 0; i < h; i++)
+        x[i] += w->back[i];
+}
+
+static void think(const struct random_model *m, int64_t l, double *x, struct scratch *w) {
+    int64_t h = m->shape.hidden, f = m->shape.intermediate;
+    norm(get(m, l, "post_attention_layernorm"), h, x, w->a);
+    multiply(get(m, l, "mlp.gate_proj"), f, h, w->a, w->gate);
+    multiply(get(m, l, "mlp.up_proj"), f, h, w->a, w->up);
+    for (int64_t i = 0; i < f; i++)
+        w->gate[i] = w->gate[i] / (1 + exp(-w->gate[i])) * w->up[i];
+    multiply(get(m, l, "mlp.down_proj"), h, f, w->gate, w->back);
+    for (int64_t i = 0; i < h; i++)
+        x[i] += w->back[i];
+}
+
+static double *doubles(int64_t n) {
+    return xcalloc((size_t)n, sizeof(double));
+}
+
+static void layer(const struct random_model *m, int64_t l, int64_t n, double *x) {
+    const struct model_shape *s = &m->shape;
+    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    struct scratch w = {doubles(n * kv), doubles(n * kv),          doubles(s->hidden),       doubles(q),
+                        doubles(q),      doubles(s->intermediate), doubles(s->intermediate), doubles(s->hidden)};
+    for (int64_t t = 0; t < n; t++) {
+        attend(m, l, t, x + t * s->hidden, &w);
+        think(m, l, x + t * s->hidden, &w);
+    }
+    double *all[] = {w.k, w.v, w.a, w.q, w.mixed, w.gate, w.up, w.back};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        free(all[i]);
+}
+
+void reference_logits(const struct random_model *m, const int32_t *ids, int64_t n, double *logits) {
+    const struct model_shape *s = &m->shape;
+    const float *embed = random_model_get(m, "model.embed_tokens.weight");
+    const float *head = random_model_get(m, "lm_head.weight");
+    double *x = doubles(n * s->hidden), *last = doubles(s->hidden);
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t i = 0; i < s->hidden; i++)
+            x[t * s->hidden + i] = (double)embed[ids[t] * s->hidden + i];
+    for (int64_t l = 0; l < s->layers; l++)
+        layer(m, l, n, x);
+    for (int64_t t = 0; t < n; t++) {
+        norm(random_model_get(m, "model.norm.weight"), s->hidden, x + t * s->hidden, last);
+        multiply(head ? head : embed, s->vocabulary, s->hidden, last, logits + t * s->vocabulary);
+    }
+    free(x);
+    free(last);
+}

@@ -1,0 +1,103 @@
+/* Aliases: short forms, ladders, patterns and what they capture. */
+#include "tests/support/conf_text.h"
+
+#include "gateway/base/clock.h"
+
+static const char yaml[] = "backends:\n"
+                           "  a: {protocol: openai, url: \"http://h/v1\"}\n"
+                           "  b: {protocol: anthropic, url: \"http://h\"}\n"
+                           "aliases:\n"
+                           "  one: a/m\n"
+                           "  two: [a/m, b/n]\n"
+                           "  full:\n"
+                           "    ladder:\n"
+                           "      - {targets: [{target: a/m, weight: 3}, b/org/n]}\n"
+                           "      - {targets: [b/n], degraded: true, only_for: [budget, timeout]}\n"
+                           "    attempts: 2\n"
+                           "    deadline: 30s\n"
+                           "    cache: {ttl: 5m, scope: key, seeded: true}\n"
+                           "  gpt-5: b/exact\n"
+                           "  \"gpt-*\": a/gpt-*\n"
+                           "  \"gpt-*-mini\": a/*-small\n"
+                           "  \"*\": b/*\n";
+
+Test(conf_alias, short_forms_become_ladders) {
+    struct conf *c = load_good(yaml);
+    const struct conf_alias *one = &c->aliases[0], *two = &c->aliases[1], *full = &c->aliases[2];
+    cr_expect_eq(one->n_rungs, 1);
+    cr_expect_str_eq(one->rungs[0].targets[0].model, "m");
+    cr_expect_eq(one->rungs[0].targets[0].backend, &c->backends[0]);
+    cr_expect_eq(one->rungs[0].targets[0].weight, 1);
+    cr_expect_eq(one->attempts, 4);
+    cr_expect_eq(one->deadline_us, 10 * US_PER_MIN);
+    cr_expect_not(one->cache.said);
+    cr_expect_eq(two->n_rungs, 2);
+    cr_expect_eq(two->rungs[1].targets[0].backend, &c->backends[1]);
+    cr_expect_eq(two->rungs[1].only_for, REASON_BIT(REASON_UNAVAILABLE) | REASON_BIT(REASON_RATE_LIMITED) |
+                                             REASON_BIT(REASON_TIMEOUT) | REASON_BIT(REASON_CONTEXT_WINDOW));
+    cr_expect_eq(full->rungs[0].targets[0].weight, 3);
+    cr_expect_str_eq(full->rungs[0].targets[1].model, "org/n");
+    cr_expect(full->rungs[1].degraded);
+    cr_expect_eq(full->rungs[1].only_for, REASON_BIT(REASON_BUDGET) | REASON_BIT(REASON_TIMEOUT));
+    cr_expect_eq(full->attempts, 2);
+    cr_expect_eq(full->deadline_us, 30 * US_PER_S);
+    cr_expect(full->cache.said && full->cache.enabled && full->cache.scope_key && full->cache.seeded);
+    cr_expect_not(full->cache.replay);
+    cr_expect_eq(full->cache.ttl_us, 5 * US_PER_MIN);
+    conf_drop(c);
+}
+
+static void expect_found(const struct conf *c, const char *model, const char *alias, const char *captured) {
+    struct span matched;
+    const struct conf_alias *a = conf_find_alias(c, span_of(model), &matched);
+    cr_expect_str_eq(a ? a->name : "none", alias, "%s", model);
+    cr_expect(captured ? span_is(matched, captured) : !matched.at, "%s captured '%.*s'", model, SPAN_ARG(matched));
+}
+
+Test(conf_alias, exact_beats_the_most_literal_pattern) {
+    struct conf *c = load_good(yaml);
+    expect_found(c, "gpt-5", "gpt-5", NULL);
+    expect_found(c, "gpt-6", "gpt-*", "6");
+    expect_found(c, "gpt-6-mini", "gpt-*-mini", "6");
+    expect_found(c, "gpt-", "gpt-*", "");
+    expect_found(c, "gpt-*", "gpt-*", "*");
+    expect_found(c, "else", "*", "else");
+    expect_found(c, "", "*", "");
+    conf_drop(c);
+    c = load_good("backends: {a: {protocol: openai, url: \"http://h\"}}\naliases: {x: a/x}\n");
+    expect_found(c, "y", "none", NULL);
+    conf_drop(c);
+}
+
+Test(conf_alias, patterns_of_one_and_of_many_stars) {
+    static const struct {
+        const char *pattern, *text;
+        bool one, many;
+    } rows[] = {
+        {"a*b", "ab", true, true},
+        {"a*b", "axxb", true, true},
+        {"a*b", "a", false, false},
+        {"aa*aa", "aaa", false, false},
+        {"*", "", true, true},
+        {"x", "x", true, true},
+        {"x", "xx", false, false},
+        {"", "", true, true},
+        {"*-pro*", "gpt-pro-2", false, true},
+        {"*-pro*", "gpt-2", false, false},
+        {"*a*b*c", "xxaybzc", false, true},
+        {"*ab", "aab", true, true},
+    };
+    struct span captured;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct span p = span_of(rows[i].pattern), t = span_of(rows[i].text);
+        bool single = !memchr(p.at, '*', p.n) || memchr(p.at, '*', p.n) == memrchr(p.at, '*', p.n);
+        if (single)
+            cr_expect_eq(pattern_match(p, t, &captured), rows[i].one, "%s %s", rows[i].pattern, rows[i].text);
+        cr_expect_eq(glob_match(p, t), rows[i].many, "%s %s", rows[i].pattern, rows[i].text);
+    }
+}
+
+Test(conf_alias, reasons_have_the_names_of_the_header) {
+    cr_expect_str_eq(reason_names[REASON_UNAVAILABLE], "unavailable");
+    cr_expect_str_eq(reason_names[REASON_BUDGET], "budget");
+}

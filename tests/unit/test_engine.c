@@ -1,0 +1,104 @@
+/* Calls for the embedded engine: what it takes, and what it refuses by name. */
+#include "tests/support/call_case.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#define CHAT(members) "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" members "}"
+
+Test(engine, chat_becomes_an_ask) {
+    struct call_case c;
+    struct decode_ask ask;
+    call_case_open(
+        &c, ENDPOINT_CHAT,
+        "{\"model\":\"m\",\"temperature\":0,\"top_p\":0.5,\"seed\":-3,\"stop\":[\"a\\n\",\"b\"],\"max_tokens\":9,"
+        "\"n\":1,\"tools\":[],\"logprobs\":false,\"response_format\":{\"type\":\"text\"},\"user\":\"u\","
+        "\"frequency_penalty\":0.0,\"messages\":[{\"role\":\"developer\",\"content\":\"be\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":null}]}");
+    cr_assert(c.good, "%s", c.fault.text);
+    cr_assert(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", c.fault.text);
+    cr_expect(ask.temperature == 0 && ask.top_p == 0.5 && ask.seeded && (int64_t)ask.seed == -3);
+    cr_expect(ask.n_stops == 2 && span_is(ask.stops[0], "a\n") && ask.max_output_tok == 9);
+    cr_assert_eq(ask.n_messages, 3);
+    cr_expect(span_is(ask.messages[0].role, "system") && span_is(ask.messages[0].text, "be"));
+    cr_expect(span_is(ask.messages[1].text, "ab") && ask.messages[2].text.n == 0);
+    call_case_close(&c);
+}
+
+Test(engine, what_it_cannot_do_is_refused_by_name) {
+    static const struct {
+        const char *text, *field;
+    } rows[] = {
+        {CHAT(",\"n\":2"), "n"},
+        {CHAT(",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"), "tools"},
+        {CHAT(",\"logprobs\":true"), "logprobs"},
+        {CHAT(",\"top_logprobs\":2"), "top_logprobs"},
+        {CHAT(",\"response_format\":{\"type\":\"json_object\"}"), "response_format"},
+        {CHAT(",\"presence_penalty\":0.1"), "presence_penalty"},
+        {CHAT(",\"logit_bias\":{\"1\":2}"), "logit_bias"},
+        {CHAT(",\"reasoning_effort\":\"high\""), "reasoning_effort"},
+        {CHAT(",\"modalities\":[\"text\",\"audio\"]"), "modalities"},
+        {CHAT(",\"top_k\":5"), "top_k"},
+        {"{\"model\":\"m\",\"messages\":[]}", "messages"},
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}", "messages[0].role"},
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{"
+         "\"url\":"
+         "\"data:,\"}}]}]}",
+         "messages[0].content[0]"},
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"t\"}]}]}",
+         "messages[0].tool_calls"},
+        {CHAT(",\"stop\":\"\""), "stop"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct call_case c;
+        struct decode_ask ask;
+        call_case_open(&c, ENDPOINT_CHAT, rows[i].text);
+        cr_assert(c.good, "%s", rows[i].text);
+        cr_expect_not(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", rows[i].text);
+        cr_expect_str_eq(c.fault.field, rows[i].field, "%s: %s", rows[i].text, c.fault.text);
+        cr_expect_neq(c.fault.err, ERR_NONE);
+        call_case_close(&c);
+    }
+}
+
+Test(engine, completions_take_one_text) {
+    static const struct {
+        const char *text, *prompt;
+        int64_t max;
+    } rows[] = {{"{\"model\":\"m\",\"prompt\":\"once\"}", "once", 16},
+                {"{\"model\":\"m\",\"prompt\":[\"once\"],\"max_tokens\":3}", "once", 3},
+                {"{\"model\":\"m\",\"prompt\":[1,2]}", NULL, 0},
+                {"{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", NULL, 0},
+                {"{\"model\":\"m\"}", NULL, 0}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct call_case c;
+        struct decode_ask ask;
+        call_case_open(&c, ENDPOINT_COMPLETIONS, rows[i].text);
+        bool good = engine_ask(&c.call, &c.arena, &ask, &c.fault);
+        cr_expect_eq(good, rows[i].prompt != NULL, "%s", rows[i].text);
+        if (good)
+            cr_expect(span_is(ask.prompt, rows[i].prompt) && ask.max_output_tok == rows[i].max && !ask.n_messages);
+        call_case_close(&c);
+    }
+}
+
+Test(engine, pieces_become_events) {
+    struct part parts[3];
+    struct event e;
+    struct decode_piece piece = {.text = SPAN("Hi")};
+    engine_event(ENDPOINT_CHAT, &piece, true, parts, &e);
+    cr_expect(e.n_parts == 2 && parts[0].kind == PART_ROLE && span_is(parts[1].text, "Hi"));
+    cr_expect(e.bits == EVENT_CONTENT && e.text_bytes == 2 && e.data.n == 0);
+    piece = (struct decode_piece){.text = SPAN("!"), .last = true, .finish = "length", .usage = {.in = 3, .out = 2}};
+    engine_event(ENDPOINT_COMPLETIONS, &piece, true, parts, &e);
+    cr_expect(e.n_parts == 2 && parts[0].kind == PART_TEXT && parts[1].kind == PART_FINISH);
+    cr_expect_eq(e.bits, EVENT_CONTENT | EVENT_FINISH | EVENT_USAGE | EVENT_LAST);
+    cr_expect(e.finish == FINISH_LENGTH && e.usage.out == 2);
+    piece = (struct decode_piece){.last = true, .err = ERR_NO_TARGET};
+    engine_event(ENDPOINT_CHAT, &piece, false, parts, &e);
+    cr_expect(e.bits & EVENT_ERROR && e.err == ERR_NO_TARGET && !(e.bits & EVENT_LAST));
+    piece = (struct decode_piece){0};
+    engine_event(ENDPOINT_CHAT, &piece, false, parts, &e);
+    cr_expect_eq(e.bits, EVENT_SILENT);
+}
