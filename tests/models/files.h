@@ -1,7 +1,7 @@
 /* What export and import share: the list of tensors with their names in the files, the alphabet of byte-level BPE, and
  * files read and written whole. */
-#ifndef TESTS_MODELS_FILES_H
-#define TESTS_MODELS_FILES_H
+#ifndef TOLLGATE_TESTS_MODELS_FILES_H
+#define TOLLGATE_TESTS_MODELS_FILES_H
 
 #include "gateway/base/json.h"
 #include "tests/models/tiny.h"

@@ -1,6 +1,6 @@
 /* One stage of training: the base (lora NULL), or an adapter on a frozen base. */
-#ifndef TESTS_MODELS_STAGE_H
-#define TESTS_MODELS_STAGE_H
+#ifndef TOLLGATE_TESTS_MODELS_STAGE_H
+#define TOLLGATE_TESTS_MODELS_STAGE_H
 
 #include "tests/models/tiny.h"
 

@@ -3,8 +3,8 @@
  * Everything that is summed is summed in one fixed order, whatever the number of threads: a step is always cut into
  * TINY_SHARDS shards with gradients of their own, added up shard by shard. Weights, gradients and adapters are flat
  * arrays with named places in them, so an optimiser sees one array and an exporter sees tensors. */
-#ifndef TESTS_MODELS_TINY_H
-#define TESTS_MODELS_TINY_H
+#ifndef TOLLGATE_TESTS_MODELS_TINY_H
+#define TOLLGATE_TESTS_MODELS_TINY_H
 
 #include <stdbool.h>
 #include <stddef.h>
