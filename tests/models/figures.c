@@ -120,12 +120,13 @@ static const char *const CANDIDATE[CANDIDATES] = {
     "Goodbye",
 };
 
+#define MODELS (1 + TINY_VOICES)
 struct figures {
     struct tiny_params params;
     struct tiny_lora voice[TINY_VOICES];
     struct tiny_bpe bpe;
     struct tiny_text text, voice_text[TINY_VOICES];
-    struct tiny_loss unseen, reworded, table[TINY_VOICES + 1][TINY_VOICES]; /* rows: base, then voices */
+    struct tiny_loss reworded, table[MODELS][MODELS]; /* a row a model, a column its held-out lines; 0: the base */
     struct tiny_answer answer[CANDIDATES];
 };
 
@@ -154,20 +155,25 @@ static void free_all(struct figures *f) {
     free(f);
 }
 
+static const char *model_name(int i) {
+    return i ? TINY_VOICE[i - 1] : "base";
+}
+
 static void losses(struct figures *f) {
-    f->unseen = tiny_held_out(&f->params, NULL, &f->bpe, &f->text, false, INT_MAX);
     f->reworded = tiny_held_out(&f->params, NULL, &f->bpe, &f->text, true, INT_MAX);
-    printf("held-out lines: %.3f nats a token (%d tokens); held-out wordings of known answers: %.3f (%d)\n",
-           f->unseen.nats, f->unseen.tokens, f->reworded.nats, f->reworded.tokens);
-    for (int i = 0; i <= TINY_VOICES; i++) {
-        printf("%-8s", i ? TINY_VOICE[i - 1] : "base");
-        for (int k = 0; k < TINY_VOICES; k++) {
-            const struct tiny_lora *l = i ? &f->voice[i - 1] : NULL;
-            f->table[i][k] = tiny_held_out(&f->params, l, &f->bpe, &f->voice_text[k], false, INT_MAX);
-            printf(" %8s %.3f", TINY_VOICE[k], f->table[i][k].nats);
+    printf("held-out wordings of known answers: %.3f nats a token (%d tokens)\nheld-out lines of ", f->reworded.nats,
+           f->reworded.tokens);
+    for (int k = 0; k < MODELS; k++)
+        printf(" %8s", model_name(k));
+    for (int i = 0; i < MODELS; i++) {
+        printf("\n%-17s", model_name(i));
+        for (int k = 0; k < MODELS; k++) {
+            const struct tiny_text *text = k ? &f->voice_text[k - 1] : &f->text;
+            f->table[i][k] = tiny_held_out(&f->params, i ? &f->voice[i - 1] : NULL, &f->bpe, text, false, INT_MAX);
+            printf(" %8.3f", f->table[i][k].nats);
         }
-        printf("\n");
     }
+    printf("\n");
 }
 
 static void put_loss(struct str *out, const char *name, struct tiny_loss loss) {
@@ -181,15 +187,14 @@ static bool write_figures(struct figures *f, const char *dir) {
     str_puts(&out, "{");
     json_put_i64(&out, "parameters", (int64_t)f->params.n);
     json_put_i64(&out, "adapter_parameters", (int64_t)f->voice[0].n);
-    put_loss(&out, "held_out_lines", f->unseen);
     put_loss(&out, "held_out_wordings", f->reworded);
-    json_put_name(&out, "voices");
+    json_put_name(&out, "held_out_lines");
     str_puts(&out, "{");
-    for (int i = 0; i <= TINY_VOICES; i++) {
-        json_put_name(&out, i ? TINY_VOICE[i - 1] : "base");
+    for (int i = 0; i < MODELS; i++) {
+        json_put_name(&out, model_name(i));
         str_puts(&out, "{");
-        for (int k = 0; k < TINY_VOICES; k++)
-            put_loss(&out, TINY_VOICE[k], f->table[i][k]);
+        for (int k = 0; k < MODELS; k++)
+            put_loss(&out, model_name(k), f->table[i][k]);
         str_puts(&out, "}");
     }
     str_puts(&out, "}}\n");

@@ -39,14 +39,14 @@ static double stated(struct json loss) {
     return nats;
 }
 
-static struct json voice_row(const char *name) {
-    return json_get(json_get(figures, "voices"), name);
+static struct json model_row(const char *name) {
+    return json_get(json_get(figures, "held_out_lines"), name);
 }
 
 Test(tiny_figures, the_held_out_loss_of_the_base_is_the_one_stated, .init = setup, .fini = teardown) {
     cr_assert(tiny_file_json(DIR, "figures.json", &keep, &figures));
     struct tiny_loss loss = tiny_held_out(&params, NULL, &bpe, &text, false, INT_MAX);
-    double wanted = stated(json_get(figures, "held_out_lines"));
+    double wanted = stated(json_get(model_row("base"), "base"));
     cr_assert_lt(fabs(loss.nats - wanted), 0.01 * wanted, "%g, not %g", loss.nats, wanted);
 }
 
@@ -59,12 +59,12 @@ Test(tiny_figures, each_adapter_wins_on_its_own_lines_what_is_stated, .init = se
         char dir[64];
         snprintf(dir, sizeof dir, DIR "/adapters/%s", mine);
         cr_assert(tiny_import_adapter(dir, &lora, &TINY_SHAPE));
-        double own = stated(json_get(voice_row(mine), mine));
+        double own = stated(json_get(model_row(mine), mine));
         struct tiny_loss loss = tiny_held_out(&params, &lora, &bpe, &voice_text[i], false, INT_MAX);
         cr_assert_lt(fabs(loss.nats - own), 0.01 * own, "%s: %g, not %g", mine, loss.nats, own);
-        cr_assert_gt(stated(json_get(voice_row("base"), mine)) - own, VOICE_GAIN, "%s", mine);
+        cr_assert_gt(stated(json_get(model_row("base"), mine)) - own, VOICE_GAIN, "%s", mine);
         for (int k = 0; k < TINY_VOICES; k++)
-            cr_assert(k == i || stated(json_get(voice_row(TINY_VOICE[k]), mine)) - own > VOICE_GAIN, "%s", mine);
+            cr_assert(k == i || stated(json_get(model_row(TINY_VOICE[k]), mine)) - own > VOICE_GAIN, "%s", mine);
         tiny_lora_fini(&lora);
     }
 }
@@ -74,8 +74,8 @@ Test(tiny_figures, what_base_and_another_adapter_lose_on_a_voice_is_what_is_stat
     struct tiny_lora pirate;
     tiny_lora_init(&pirate, &TINY_SHAPE, TINY_RANK, TINY_ALPHA);
     cr_assert(tiny_import_adapter(DIR "/adapters/pirate", &pirate, &TINY_SHAPE));
-    double base = stated(json_get(voice_row("base"), TINY_VOICE[1]));
-    double other = stated(json_get(voice_row("pirate"), TINY_VOICE[1]));
+    double base = stated(json_get(model_row("base"), TINY_VOICE[1]));
+    double other = stated(json_get(model_row("pirate"), TINY_VOICE[1]));
     cr_assert_lt(fabs(tiny_held_out(&params, NULL, &bpe, &voice_text[1], false, INT_MAX).nats - base), 0.01 * base);
     cr_assert_lt(fabs(tiny_held_out(&params, &pirate, &bpe, &voice_text[1], false, INT_MAX).nats - other),
                  0.01 * other);
