@@ -152,11 +152,17 @@ static int64_t at_most(int64_t v, int64_t max) {
     return v < max ? v : max;
 }
 
+/* Output that came: as long as its text, and never fewer tokens than pieces. */
+static int64_t seen_tok(const struct answer *a) {
+    int64_t tok = budget_text_expect_tok(a->text_bytes);
+    return tok > a->pieces ? tok : a->pieces;
+}
+
 /* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
  * provider did give stays, and is only raised by output that we saw. */
 static void estimate_usage(struct request *r, struct attempt *a, struct usage *u, bool whole) {
     bool sent = a->run || (a->call && http_call_sent(a->call));
-    int64_t seen = budget_text_expect_tok(r->answer->text_bytes);
+    int64_t seen = seen_tok(r->answer);
     if (u->reported && (whole || u->out >= seen))
         return;
     if (!sent || (!whole && !r->answer->content && !r->client_left))
