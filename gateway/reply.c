@@ -129,12 +129,12 @@ static void put_retry(struct fields *f, const struct request *r) {
     put(f, "retry-after-ms", "%" PRId64, ms);
 }
 
-static bool is_stream(const struct request *r) {
+bool reply_is_stream(const struct request *r) {
     return r->call.stream && !r->err && r->route->kind == ROUTE_CALL;
 }
 
 static void put_all(struct fields *f, const struct request *r, bool whole) {
-    bool stream = !whole && is_stream(r);
+    bool stream = !whole && reply_is_stream(r);
     put(f, "content-type", "%s", stream ? "text/event-stream" : r->content_type ? r->content_type : "application/json");
     put_ids(f, r);
     if (stream)

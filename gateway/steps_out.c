@@ -127,6 +127,8 @@ static void fail_unrecorded(struct request *r) {
 static void send_last_bytes(struct request *r) {
     if (!r->client)
         return;
+    if (reply_is_stream(r))
+        reply_commit(r, -1); /* also when its last bytes are its only ones: an answer that came whole */
     if (!r->head_sent)
         reply_whole(r);
     else if (r->out.n)
