@@ -122,7 +122,7 @@ static void put_limits(struct fields *f, const struct request *r) {
 static void put_retry(struct fields *f, const struct request *r) {
     if (r->no_retry || r->retry_after_us > NO_RETRY_AFTER_US)
         put(f, "x-should-retry", "false");
-    if (r->retry_after_us <= 0 || r->retry_after_us > NO_RETRY_AFTER_US)
+    if (r->retry_after_us <= 0 || r->retry_after_us == INT64_MAX) /* not known, or never */
         return;
     int64_t ms = (r->retry_after_us + US_PER_MS - 1) / US_PER_MS;
     put(f, "retry-after", "%" PRId64, (ms + 999) / 1000);
