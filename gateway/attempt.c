@@ -325,6 +325,7 @@ static const enum err told[OUTCOME_N] = {
     [OUTCOME_CONTENT_FILTER] = ERR_FILTERED,
     [OUTCOME_NO_SLOT] = ERR_NO_TARGET,
     [OUTCOME_OVER_BUDGET] = ERR_BUDGET,
+    [OUTCOME_LOCAL] = ERR_BUSY,
 };
 
 /* The provider's own words on what is wrong with the call; its status when it is of the caller's making. */
@@ -346,8 +347,8 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED;
+    r->retry_after_us = outcome == OUTCOME_LOCAL ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_LOCAL;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
