@@ -249,6 +249,7 @@ void attempt_fail(struct request *r, enum outcome outcome, const char *why) {
 void attempt_succeed(struct request *r) {
     struct answer *answer = r->answer;
     attempt_finish(r, OUTCOME_OK, "whole");
+    answer->usage = r->tries[r->n_tries - 1].usage; /* an estimate where the provider gave no numbers */
     answer->content = true;
     answer_end(answer, ERR_NONE, NULL);
 }
