@@ -119,6 +119,7 @@ static bool open_call(struct request *r, struct attempt *a) {
     struct http_field fields[CALL_FIELDS_MAX];
     struct call_pieces *pieces = arena_alloc(&r->arena, sizeof(*pieces));
     struct str path;
+    r->call.usage_unasked = a->again || map_find(&r->gateway->unasked, span_of(b->name));
     if (!pieces || !call_write(&r->call, attempt_choice(r)->model, &r->arena, pieces))
         return false;
     read_forwarded(r);
@@ -144,6 +145,28 @@ static bool open_call(struct request *r, struct attempt *a) {
                                                          .on_change = on_call,
                                                          .user = r});
     return true;
+}
+
+/* Usage was asked for where the caller did not ask, and the provider's refusal names it. */
+static bool asking_was_refused(const struct request *r) {
+    const struct attempt *a = r->attempt;
+    bool speaks = r->call.endpoint == ENDPOINT_CHAT || r->call.endpoint == ENDPOINT_COMPLETIONS;
+    bool ours = speaks && r->call.stream && !r->call.include_usage && !r->call.usage_unasked;
+    return ours && (a->status == 400 || a->status == 422) && a->plain.n &&
+           memmem(a->plain.at, a->plain.n, "stream_options", 14);
+}
+
+bool attempt_again_unasked(struct request *r) {
+    struct attempt *a = r->attempt;
+    if (!asking_was_refused(r))
+        return false;
+    http_call_close(a->call);
+    a->call = NULL;
+    a->again = true;
+    a->form = FORM_UNKNOWN;
+    str_clear(&a->plain);
+    str_clear(&a->sign);
+    return open_call(r, a);
 }
 
 /* ---- ending ---- */
@@ -207,6 +230,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
     if (a->run)
         used = r->answer->usage;
+    if (a->again && outcome == OUTCOME_OK)
+        map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,
