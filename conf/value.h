@@ -24,5 +24,6 @@
 TEXT_READERS(X)
 #undef X
 bool value_wrong(struct reader *r, const struct node *n, const char *expected); /* says so; always false */
+bool value_hidden(struct reader *r, const struct node *n, const char *expected); /* ... without what was found */
 
 #endif
