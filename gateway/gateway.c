@@ -139,6 +139,7 @@ static void admin_on_bad(struct exchange *x, enum err e, const char *what, struc
 
 static const struct front_ops client_ops = {on_head, on_bad, on_change};
 static const struct front_ops admin_ops = {admin_on_head, admin_on_bad, admin_on_change};
+static const struct front_ops metrics_ops = {metrics_on_head, admin_on_bad, admin_on_change};
 
 static struct front_limits limits_of(const struct conf *c, int64_t connections) {
     return (struct front_limits){.max_headers = c->http.max_headers,
@@ -214,7 +215,7 @@ static bool listen_all(struct gateway *g, struct str *why) {
         return false;
     if (!c->metrics_address)
         return true;
-    g->metrics_front = front_new(g->loop, &few, &admin_ops, g);
+    g->metrics_front = front_new(g->loop, &few, &metrics_ops, g);
     return front_listen(g->metrics_front, c->metrics_address, NULL, NULL, why);
 }
 
