@@ -164,8 +164,9 @@ bool request_client_gone(struct request *r) {
     return true;
 }
 
+/* A follower has no readers: what others read is the leader's. */
 bool request_has_readers(const struct request *r) {
-    return r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
+    return r->cache.lead && r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
 }
 
 int64_t request_age_us(const struct request *r) {
