@@ -324,7 +324,7 @@ bool attempt_start(struct request *r) {
 static const enum err told[OUTCOME_N] = {
     [OUTCOME_OK] = ERR_UPSTREAM,
     [OUTCOME_CLIENT_FAULT] = ERR_INVALID,
-    [OUTCOME_CANCELLED] = ERR_CLIENT_GONE,
+    [OUTCOME_CANCELLED] = ERR_BUSY, /* with its client still there: our own buffers are full */
     [OUTCOME_CONNECT] = ERR_UPSTREAM,
     [OUTCOME_UNAVAILABLE] = ERR_UPSTREAM,
     [OUTCOME_RATE_LIMITED] = ERR_RATE,
@@ -356,8 +356,8 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED;
+    r->retry_after_us = outcome == OUTCOME_CANCELLED ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_CANCELLED;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
