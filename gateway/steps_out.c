@@ -113,6 +113,7 @@ static void fail_unrecorded(struct request *r) {
     if (r->conf && r->conf->audit.when_full_serve)
         return;
     r->err = ERR_AUDIT;
+    r->retry_after_us = US_PER_S;
     r->whole = false;
     r->status = 0;
     r->message[0] = '\0';
