@@ -1,4 +1,5 @@
-/* The log for people. Always true here: a line is one write unless it is longer than PIPE_BUF, a write never waits, and what is shaped like a secret is masked before it. */
+/* The log for people. Always true here: a line is one write unless it is longer than PIPE_BUF, a write never waits, and
+ * what is shaped like a secret is masked before it. */
 #include "gateway/base/log.h"
 
 #include "gateway/base/clock.h"
@@ -44,8 +45,8 @@ static void put_line(struct str *line, enum log_level level, struct span message
     str_putc(line, '\n');
 }
 
-/* A log that nobody reads must not stop the gateway: what finds a full pipe is dropped. A pipe that polls as writable takes
- * PIPE_BUF bytes at once; the lock keeps another thread from taking the room in between. */
+/* A log that nobody reads must not stop the gateway: what finds a full pipe is dropped. A pipe that polls as writable
+ * takes PIPE_BUF bytes at once; the lock keeps another thread from taking the room in between. */
 static void write_out(struct span line) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

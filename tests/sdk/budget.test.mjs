@@ -170,7 +170,7 @@ test('B-03 an unpriced or custom-priced model costs nothing, so no budget ever t
   assert.deepEqual(await cost('free'), [200, '0', undefined], 'an explicit zero is free');
   const before = up.calls.length;
   for (const model of ['unpriced', 'wild-new-name']) {
-    assert.deepEqual(await cost(model), [403, undefined, 'price_unknown'], model);
+    assert.deepEqual(await cost(model), [403, '0', 'price_unknown'], model);
     assert.equal(up.calls.length, before, 'an unpriced call went to the provider');
   }
   await assertBalanced(g);

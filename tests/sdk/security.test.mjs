@@ -96,7 +96,7 @@ test('A-01 a conf that is refused shows no secret of it', async () => {
 
 // ---- A-02 ----
 
-const UP_HEADERS = ['host', 'content-type', 'accept', 'user-agent', 'content-length', 'connection', 'authorization', 'x-api-key', 'anthropic-version', 'anthropic-beta', 'idempotency-key', 'openai-beta'];
+const UP_HEADERS = ['host', 'content-type', 'accept', 'user-agent', 'content-length', 'connection', 'authorization', 'x-api-key', 'anthropic-version', 'anthropic-beta', 'idempotency-key', 'openai-beta', 'accept-encoding'];
 
 test("A-02 the caller's credential, cookies, forwarded-for or internal headers reach the provider", async () => {
   const other = await mock(usual());
@@ -118,6 +118,7 @@ test("A-02 the caller's credential, cookies, forwarded-for or internal headers r
   for (const c of h.up.calls) {
     const names = c.raw.filter((_, i) => i % 2 === 0).map((n) => n.toLowerCase());
     assert.deepEqual(names.filter((n) => !UP_HEADERS.includes(n)), [], c.url);
+    assert.ok([undefined, 'identity'].includes(c.headers['accept-encoding']));
     assert.ok(!`${JSON.stringify(c.raw)} ${c.url}`.includes(KEY), `the caller's key went upstream: ${c.url}`);
     assert.ok(!/canary-?$|internal|10\.1\.2\.3|inside/.test(JSON.stringify(c.raw)), JSON.stringify(c.raw));
   }
