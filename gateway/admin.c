@@ -466,6 +466,20 @@ void metrics_on_head(struct exchange *x, void *user) {
 void admin_on_head(struct exchange *x, void *user) {
     struct admin_call *c = call_new(x, user);
     exchange_set_user(x, c);
+    return c;
+}
+
+void metrics_on_head(struct exchange *x, void *user) {
+    struct admin_call *c = call_new(x, user);
+    if (find_route(c) == ERR_NONE && c->route->answer == get_metrics)
+        get_metrics(c);
+    else
+        say(c, ERR_NOT_FOUND, NULL);
+    finish(c);
+}
+
+void admin_on_head(struct exchange *x, void *user) {
+    struct admin_call *c = call_new(x, user);
     if (!admit(c)) {
         finish(c);
     } else if (exchange_head(x)->has_body) {

@@ -44,7 +44,9 @@ static enum outcome outcome_of_status(const struct provider_error *e) {
 static bool take_event(struct request *r, const struct event *e) {
     struct attempt *a = r->attempt;
     if (e->bits & EVENT_ERROR) {
-        a->error = (struct provider_error){.status = e->status ? e->status : 500};
+        a->error = (struct provider_error){.status = e->status ? e->status : 500,
+                                           .context_window = e->err == ERR_CONTEXT,
+                                           .content_filter = e->err == ERR_FILTERED};
         snprintf(a->error.message, sizeof(a->error.message), "%.*s", SPAN_ARG(e->message));
         attempt_fail(r, outcome_of_status(&a->error), "an error in the stream");
         return false;
@@ -95,6 +97,8 @@ static bool take_frames(struct request *r, struct evbuffer *in) {
 static bool gather(struct request *r, struct evbuffer *in, size_t max) {
     struct attempt *a = r->attempt;
     size_t n = evbuffer_get_length(in);
+    if (n && a->form == FORM_PLAIN)
+        http_call_progress(a->call); /* a plain body that comes slowly is not one that does not come */
     bool fits_in = n <= max - a->plain.n && r->gateway->buffered_bytes + (int64_t)n <= r->conf->http.max_buffered;
     if (!fits_in && a->form == FORM_ERROR) {
         evbuffer_drain(in, n); /* the rest of an error body says nothing more */

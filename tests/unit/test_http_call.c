@@ -426,6 +426,8 @@ Test(call, o06_codings_are_taken_off_or_refused) {
     close_call(&a);
 }
 
+#define BUFFERS_BESIDE (192 << 10) /* coded bytes, one input buffer and one step of the inflater */
+
 Test(call, o05_a_compressed_bomb_stays_in_its_window) {
     size_t n = 64 << 20, head = 0;
     char *zeros = calloc(1, n), *out = malloc(1 << 20);
@@ -437,7 +439,7 @@ Test(call, o05_a_compressed_bomb_stays_in_its_window) {
     raw_say_n(fd, out, head + n);
     raw_leave(fd, false);
     rig_pump(&rig, 50);
-    cr_expect(http_buffered_bytes() < 2 * HTTP_WINDOW, "%lld", (long long)http_buffered_bytes());
+    cr_expect(http_buffered_bytes() < HTTP_WINDOW + BUFFERS_BESIDE, "%lld", (long long)http_buffered_bytes());
     a.hold = false;
     on_change(a.c, &a);
     expect_failure(&a, HTTP_FAIL_NONE, 9000);
