@@ -31,6 +31,7 @@ static void on_rate(struct waiter *w) {
 
 static void on_cache(struct waiter *w) {
     struct request *r = container_of(w, struct request, cache.waiter);
+    request_looked_up(r);
     r->asking = false;
     request_wake(r);
 }
@@ -165,7 +166,9 @@ bool request_client_gone(struct request *r) {
 }
 
 bool request_has_readers(const struct request *r) {
-    return r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
+    if (!r->answer || strcmp(r->cache_word, "shared") == 0)
+        return false;
+    return answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
 }
 
 int64_t request_age_us(const struct request *r) {
