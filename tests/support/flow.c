@@ -99,9 +99,10 @@ static void on_nudge(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void make_late(struct flow *f) {
+    void *store;
     f->ledger = late_ledger(f->g->budget, loop_base(f->g->loop), FLOW_DELAY_US);
     cache_free(f->g->cache);
-    f->g->cache = late_cache(f->g->conf->cache.size_bytes, f->g->loop);
+    f->g->cache = late_cache(f->g->conf->cache.size_bytes, f->g->loop, &store);
 }
 
 void flow_open(struct flow *f, const char *conf, bool late) {

@@ -74,9 +74,10 @@ int64_t flow_true_us(void);
 #define UNTIL(f, condition)                                                                                            \
     do {                                                                                                               \
         int64_t end_us = flow_true_us() + 10 * US_PER_S;                                                               \
-        while (!(condition) && flow_turn(f, end_us))                                                                   \
+        bool done;                                                                                                     \
+        while (!(done = (condition)) && flow_turn(f, end_us))                                                          \
             ;                                                                                                          \
-        cr_assert(condition, "waited in vain: %s", #condition);                                                        \
+        cr_assert(done, "waited in vain: %s", #condition);                                                             \
     } while (0)
 void flow_pump(struct flow *f, int turns);
 

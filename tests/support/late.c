@@ -16,6 +16,11 @@ void late_ledger_break(struct delay_store *d, bool broken) {
     delay_store_break(d, broken);
 }
 
-struct cache *late_cache(int64_t size_bytes, struct loop *loop) {
-    return cache_new_on(&slow_store, slow_store_new(&memory_store, memory_store_new(size_bytes), loop));
+struct cache *late_cache(int64_t size_bytes, struct loop *loop, void **store) {
+    *store = slow_store_new(&memory_store, memory_store_new(size_bytes), loop);
+    return cache_new_on(&slow_store, *store);
+}
+
+bool late_cache_step(void *store) {
+    return slow_store_step(store);
 }

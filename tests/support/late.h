@@ -15,6 +15,8 @@ struct delay_store *late_ledger(struct budget *b, struct event_base *base,
                                 int64_t delay_us); /* belongs to the budget */
 int late_ledger_waiting(const struct delay_store *d);
 void late_ledger_break(struct delay_store *d, bool broken);
-struct cache *late_cache(int64_t size_bytes, struct loop *loop); /* in the place of another */
+/* In the place of another. With a loop it answers in its next turn; with NULL when late_cache_step(*store) says so. */
+struct cache *late_cache(int64_t size_bytes, struct loop *loop, void **store);
+bool late_cache_step(void *store); /* false: nothing waits */
 
 #endif
