@@ -6,6 +6,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,10 @@ void caller_stop_reading(struct caller *c, bool stop) {
         bufferevent_disable(c->bev, EV_READ);
     else
         bufferevent_enable(c->bev, EV_READ);
+}
+
+int caller_keep(const struct caller *c) {
+    return fcntl(bufferevent_getfd(c->bev), F_DUPFD_CLOEXEC, 0);
 }
 
 const char *caller_field(const struct caller *c, const char *name) {

@@ -28,6 +28,7 @@ void caller_say(struct caller *c, struct span bytes);
 void caller_ask(struct caller *c, const char *path, const char *fields, const char *body);
 void caller_leave(struct caller *c, bool reset);       /* FIN and close, or RST */
 void caller_stop_reading(struct caller *c, bool stop); /* a slow client: nothing is taken from the socket */
+int caller_keep(const struct caller *c); /* its connection stays open when it leaves, until this descriptor is closed */
 /* The value of a header field of the answer, good until the next call; NULL: it is not there. */
 const char *caller_field(const struct caller *c, const char *name);
 

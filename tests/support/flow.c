@@ -315,9 +315,9 @@ static void check_log(struct flow *f, int64_t ledger_nanousd) {
     assert(verdict.clean && verdict.open_admits == 0);
     for (struct map_entry *m = map_next(&e.admitted, NULL); m; m = map_next(&e.admitted, m))
         assert(map_find(&e.settled, span_of(m->key)));
-    if (e.cost_nanousd != ledger_nanousd)
+    if (!f->cut && e.cost_nanousd != ledger_nanousd)
         fprintf(stderr, "the log says %ld, the ledger %ld\n", (long)e.cost_nanousd, (long)ledger_nanousd);
-    assert(f->broken_log || e.cost_nanousd == ledger_nanousd);
+    assert(f->cut || e.cost_nanousd == ledger_nanousd);
     map_fini(&e.settled);
     map_fini(&e.admitted);
     arena_fini(&e.arena);
@@ -331,15 +331,22 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static int64_t ledger_total(struct flow *f) {
     struct spend_view of_key, of_team;
-    budget_spend(f->g->budget, SPAN("callers1"), SPAN("search"), clock_wall_us(), &of_key, &of_team);
-    return of_team.total_nanousd;
+    int64_t sum_nanousd = 0;
+    static const char *const teams[] = {"search", "other"};
+    for (size_t i = 0; i < ARRAY_LEN(teams); i++) {
+        budget_spend(f->g->budget, SPAN("callers1"), span_of(teams[i]), clock_wall_us(), &of_key, &of_team);
+        sum_nanousd += of_team.total_nanousd;
+    }
+    return sum_nanousd;
 }
 
 void flow_close(struct flow *f) {
     for (struct link *k; (k = list_shift(&f->callers));)
         caller_free(container_of(k, struct caller, link));
-    run_to_rest(f);
-    check_nothing_is_lent(f);
+    if (!f->cut) {
+        run_to_rest(f);
+        check_nothing_is_lent(f);
+    }
     int64_t spent_nanousd = ledger_total(f);
     provider_close(&f->up);
     provider_close(&f->low);

@@ -61,7 +61,7 @@ struct flow {
     volatile int64_t *clock_us; /* the false clock's offset */
     struct event *nudge;
     struct arena records;
-    bool broken_log; /* the story broke the log: what it says is not compared with the ledger */
+    bool cut; /* the gateway is closed while calls run: what is lent cannot be looked at any more */
 };
 
 void flow_open(struct flow *f, const char *conf, bool late);

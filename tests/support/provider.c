@@ -8,6 +8,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,6 +188,10 @@ void up_leave(struct up *u, bool reset) {
     if (reset)
         setsockopt(bufferevent_getfd(u->conn->bev), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     conn_free(u->conn);
+}
+
+int up_keep(const struct up *u) {
+    return fcntl(bufferevent_getfd(u->conn->bev), F_DUPFD_CLOEXEC, 0);
 }
 
 bool up_flushed(const struct up *u) {

@@ -46,6 +46,7 @@ void up_stream(struct up *u);
 void up_event(struct up *u, struct span bytes);
 void up_end(struct up *u);
 void up_leave(struct up *u, bool reset); /* closes the connection: FIN, or RST */
+int up_keep(const struct up *u);         /* as caller_keep */
 bool up_flushed(const struct up *u);     /* all that was said is with the kernel */
 
 #endif
