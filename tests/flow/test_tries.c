@@ -108,7 +108,8 @@ STORY(tries, a_raise_that_does_not_fit_is_402_and_the_first_hold_is_given_back, 
     cr_expect_eq(f->low.calls.n, 0);
     UNTIL(f, flow_idle(f));
     cr_expect_eq(flow_count(f, "refuse"), 0);
-    cr_expect(json_is(json_get(flow_record(f, "settle", 0), "code"), "budget_exceeded"), "what was admitted is settled");
+    cr_expect(json_is(json_get(flow_record(f, "settle", 0), "code"), "budget_exceeded"),
+              "what was admitted is settled");
 }
 
 #ifdef TOLLGATE_TEST
