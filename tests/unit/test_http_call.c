@@ -87,6 +87,18 @@ Test(call, s07_cut_and_malformed_answers_are_not_whole) {
     close_call(&a);
 }
 
+/* The last bytes and the RST behind them stand in the socket before the loop looks: one edge tells of both. */
+Test(call, s07_a_reset_that_comes_with_the_last_bytes_is_seen_at_once) {
+    struct caller a = {0};
+    open_call(&a, options("127.0.0.1", port, "/"));
+    int fd = raw_accept(&rig, listening);
+    cr_assert(raw_hear(&rig, fd, &asked, "GET", 1000));
+    raw_say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+    raw_leave(fd, true);
+    expect_failure(&a, HTTP_FAIL_RESET, 1000);
+    close_call(&a);
+}
+
 Test(call, a_stale_kept_connection_is_replaced_once) {
     struct caller a = {0};
     a.body = SPAN("payload");
