@@ -206,7 +206,9 @@ void check_url(struct check *k, struct json url) {
 
 struct json json_member(struct json object, const char *name) {
     struct json v = object.kind == JSON_OBJECT ? json_get(object, name) : (struct json){0};
-    return v.kind == JSON_NULL ? (struct json){0} : v;
+    if (v.kind == JSON_NULL)
+        v = (struct json){0};
+    return v;
 }
 
 bool see_model(struct check *k, struct json v) {
