@@ -198,7 +198,7 @@ STATE_TABLE(X)
 #undef X
 
 /* gateway/reply.c: heads and error bodies. */
-bool reply_is_stream(const struct request *r); /* a good answer that leaves as events */
+bool reply_is_stream(const struct request *r);                /* a good answer that leaves as events */
 void reply_commit(struct request *r, int64_t content_length); /* sends the head of a good answer */
 void reply_whole(struct request *r);                          /* head and r->out as the whole body */
 void reply_error_body(struct request *r);                     /* r->err as a body in r->out, r->status set */
