@@ -197,12 +197,26 @@ static void estimate_usage(struct request *r, struct attempt *a, struct usage *u
     u->estimated = true;
 }
 
+static bool holds_our_key(const struct request *r, struct span text) {
+    const struct conf_upstream_key *key = attempt_choice(r)->key;
+    return key && key->value[0] && text.n && memmem(text.at, text.n, key->value, strlen(key->value));
+}
+
+/* A provider that echoes its credential is not quoted: shapes are masked where its words are read, our own key here. */
+static void forget_our_key(struct request *r) {
+    struct provider_error *e = &r->attempt->error;
+    char *const words[] = {e->message, e->code, e->param};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (holds_our_key(r, span_of(words[i])))
+            words[i][0] = '\0';
+}
+
 static void keep_upstream_id(struct request *r, const struct attempt *a) {
     const struct http_head *head = a->call ? http_call_head(a->call) : NULL;
     static const char *const names[] = {"request-id", "x-request-id"};
     for (size_t i = 0; head && i < ARRAY_LEN(names); i++) {
         struct span id = http_field_get(head, names[i], NULL);
-        if (id.n == 0)
+        if (id.n == 0 || holds_our_key(r, id))
             continue;
         str_clear(&r->upstream_id);
         str_put(&r->upstream_id, id);
@@ -233,6 +247,7 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     if (a->again && outcome == OUTCOME_OK)
         map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,
                           .why = why,
@@ -262,6 +277,7 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
 void attempt_fail(struct request *r, enum outcome outcome, const char *why) {
     struct answer *answer = r->answer;
     char message[512] = "The provider's answer broke off.";
+    forget_our_key(r);
     if (r->attempt->error.message[0])
         snprintf(message, sizeof(message), "%s", r->attempt->error.message);
     attempt_finish(r, outcome, why);

@@ -5,6 +5,8 @@
  * other lines to the end of the head. After HTTP1_BAD nothing more is read. */
 #include "gateway/http1_head.h"
 
+#include <assert.h>
+
 #define CHUNK_LINE_MAX 256  /* bytes of a chunk's size and extensions: against one-byte chunks in kilobytes of line */
 #define CHUNK_DIGITS_MAX 15 /* hexadecimal digits: fits int64 */
 #define TRAILER_MAX (8 * 1024) /* bytes of all trailer lines, which are read and dropped */
@@ -34,6 +36,7 @@ void http1_init(struct http1 *h, bool response, size_t max_head) {
     h->max_head = max_head;
     h->state = HEAD;
     h->head.content_length = -1;
+    h->head.fields = h->fields; /* also a head that is refused half-way may be asked for its fields */
     h->left = 0;
     h->line_bytes = h->scanned = 0;
 }
@@ -102,6 +105,17 @@ static enum http1_result head_found(struct http1 *h, struct span bytes, size_t b
     return HTTP1_HEAD;
 }
 
+/* The bytes may lie elsewhere than in the call that read the start line: whoever answers a refused head asks for its
+ * path. */
+static void find_start_line(struct http1 *h, struct span bytes, size_t begin) {
+    const char *lf = h->line_bytes ? memchr(bytes.at + begin, '\n', bytes.n - begin) : NULL;
+    if (!lf)
+        return;
+    bool again = http1_start_line(h, (struct span){bytes.at + begin, (size_t)(lf - bytes.at) - begin - 1});
+    assert(again);
+    (void)again;
+}
+
 /* `scanned` bytes are known to hold no fault; line_bytes is where the unfinished line begins (0: the start line). */
 static enum http1_result read_head(struct http1 *h, struct span bytes, size_t *used) {
     size_t begin = head_begin(h, bytes);
@@ -109,6 +123,7 @@ static enum http1_result read_head(struct http1 *h, struct span bytes, size_t *u
         return bad(h, ERR_BAD_REQUEST, "This does not begin like a request.");
     if (h->scanned < begin)
         h->scanned = begin;
+    find_start_line(h, bytes, begin);
     while (h->scanned < bytes.n) {
         const char *lf = memchr(bytes.at + h->scanned, '\n', bytes.n - h->scanned);
         size_t at = lf ? (size_t)(lf - bytes.at) : bytes.n - 1; /* the last byte looked at */

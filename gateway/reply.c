@@ -134,7 +134,7 @@ bool reply_is_stream(const struct request *r) {
 }
 
 static void put_all(struct fields *f, const struct request *r, bool whole) {
-    bool stream = !whole && reply_is_stream(r);
+    bool stream = reply_is_stream(r); /* also one that leaves in one piece: a hit */
     put(f, "content-type", "%s", stream ? "text/event-stream" : r->content_type ? r->content_type : "application/json");
     put_ids(f, r);
     if (stream)

@@ -181,6 +181,14 @@ static void end_unknown(struct request *r) {
     attempt_fail(r, OUTCOME_UNAVAILABLE, "an empty answer");
 }
 
+/* Too large by itself, or only beside all that the gateway holds for others: then it is not the provider's fault. */
+static void end_too_large(struct request *r, struct evbuffer *in) {
+    if (r->attempt->plain.n + evbuffer_get_length(in) > PLAIN_ANSWER_MAX)
+        attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+    else
+        attempt_cancel(r, OUTCOME_LOCAL, "the gateway's buffers are full");
+}
+
 static enum outcome outcome_of_failure(enum http_failure f) {
     static const enum outcome outcomes[] = {[HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,
                                             [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
@@ -210,7 +218,7 @@ static void pump_call(struct request *r) {
             return;
         bool whole_form = a->form == FORM_PLAIN || a->form == FORM_ERROR;
         if (whole_form && !gather(r, in, a->form == FORM_ERROR ? ERROR_BODY_MAX : PLAIN_ANSWER_MAX)) {
-            attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+            end_too_large(r, in);
             return;
         }
         http_call_took_body(a->call);

@@ -2,7 +2,7 @@
 // bytes and times a test scripts, and raw sockets. Everything that is started here is stopped here.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, writeFileSync, readFileSync, readdirSync, rmSync, mkdirSync } from 'node:fs';
+import { mkdtempSync, writeFileSync, readFileSync, readdirSync, readlinkSync, rmSync, mkdirSync } from 'node:fs';
 import http, { createServer } from 'node:http';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
@@ -106,6 +106,8 @@ export const teamOf = (over = {}, key = KEY, id = 'testkey1') => ({
   keys: [{ id, name: 'test', sha256: sha256(key), owner: 'tester' }], allow: ['*'], budgets: [{ limit: '1000 USD', period: 'month' }], ...over,
 });
 
+export const ADMIN_PATHS = ['/healthz', '/readyz', '/metrics', '/admin/requests', '/admin/spend', '/admin/budgets', '/admin/targets', '/admin/config', '/admin/config?effective=1', '/admin/audit/head'];
+
 // A test that fails may leave its gateway behind: the end of the process ends it.
 const children = new Set();
 process.on('exit', () => { for (const c of children) c.kill('SIGKILL'); });
@@ -176,9 +178,99 @@ export class Gateway {
     const { budgets } = await (await this.admin('/admin/budgets')).json();
     return budgets.find((b) => b.level === level && (scope === undefined || b.scope === scope));
   }
+  /** One number of /metrics; undefined when the series is not there. */
+  async metric(name) {
+    const found = new RegExp(`^tollgate_${name}(?:\\{[^}]*\\})? ([0-9.]+)$`, 'm').exec(await (await this.admin('/metrics')).text());
+    return found ? Number(found[1]) : undefined;
+  }
+  /** Everything that anybody but a caller or a provider can read: output, files, metrics, the admin port. */
+  async sinks() {
+    const found = { stdout: this.out, stderr: this.log };
+    for (const part of ['audit', 'state']) {
+      let files = [];
+      try { files = readdirSync(join(this.dir, part)); } catch { /* none was made */ }
+      for (const f of files) found[`${part}/${f}`] = readFileSync(join(this.dir, part, f), 'latin1');
+    }
+    for (const path of ADMIN_PATHS) {
+      const r = await this.admin(path);
+      found[path] = JSON.stringify([...r.headers]) + await r.text();
+    }
+    return found;
+  }
+  descriptors() {
+    return readdirSync(`/proc/${this.child.pid}/fd`).length;
+  }
+  /** The TCP ports that this process listens on, addresses as the kernel prints them. */
+  listeners() {
+    const proc = `/proc/${this.child.pid}`;
+    const mine = new Set(readdirSync(`${proc}/fd`).map((fd) => { try { return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${proc}/fd/${fd}`))?.[1]; } catch { return undefined; } }));
+    return readFileSync(`${proc}/net/tcp`, 'utf8').split('\n').map((line) => line.trim().split(/\s+/))
+      .filter((f) => f[3] === '0A' && mine.has(f[9])).map((f) => ({ address: f[1].slice(0, 8), port: parseInt(f[1].slice(9), 16) }));
+  }
   async idle() {
     await until(async () => (await (await this.admin('/admin/requests')).json()).requests.length === 0, 'no request in flight');
   }
+}
+
+/** A gateway before a mock provider. */
+export async function house(answer, conf = simple, over = {}, team = {}) {
+  const up = await mock(answer);
+  const g = await new Gateway(conf(up, over, team)).start();
+  return { up, g, async end() { await g.end(); await up.stop(); } };
+}
+
+/** A call over a connection of its own that can be hung up: `done` resolves when it is over, whichever way. */
+export function call(g, body, { path = '/v1/chat/completions', headers = {}, method = 'POST', agent = false } = {}) {
+  const self = { status: undefined, text: '', whole: false };
+  const sent = { authorization: `Bearer ${KEY}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers };
+  for (const k of Object.keys(sent)) if (sent[k] === null) delete sent[k];
+  self.done = new Promise((resolve) => {
+    self.request = http.request(`${g.url}${path}`, { method: body === undefined && method === 'POST' ? 'GET' : method, agent, headers: sent }, (response) => {
+      self.status = response.statusCode;
+      self.headers = response.headers;
+      response.on('data', (d) => { self.text += d; });
+      response.on('end', () => { self.whole = response.complete; resolve(self); });
+      response.on('error', () => resolve(self));
+      response.on('close', () => resolve(self));
+    });
+    self.request.on('error', () => resolve(self));
+    self.request.end(body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...body }));
+  });
+  self.hangUp = () => self.request.destroy();
+  self.json = () => JSON.parse(self.text);
+  return self;
+}
+
+/** A raw connection: `text` is what came; `until` waits for it; `ended` is true when the other side has closed. */
+export function wire(port, host = '127.0.0.1') {
+  const socket = net.connect(port, host);
+  const self = { socket, text: '', ended: false };
+  socket.setNoDelay(true);
+  socket.on('data', (d) => { self.text += d.toString('latin1'); });
+  socket.on('end', () => { self.ended = true; });
+  socket.on('close', () => { self.ended = true; });
+  socket.on('error', () => { self.ended = true; });
+  self.opened = new Promise((resolve) => { socket.once('connect', resolve); socket.once('error', resolve); });
+  self.send = (bytes) => { socket.write(bytes, 'latin1'); return self; };
+  self.until = (pattern, ms) => until(() => pattern.test(self.text), `${pattern} on the wire, got ${JSON.stringify(self.text.slice(0, 200))}`, ms);
+  self.closed = (ms) => until(() => self.ended, `the connection to close, got ${JSON.stringify(self.text.slice(0, 200))}`, ms);
+  self.end = () => socket.destroy();
+  return self;
+}
+
+/** A stream that gives `word ` after `word ` until its reader leaves or `enough` says so. */
+export const endless = (enough = () => false) => async (request, response) => {
+  sse(response);
+  response.write(data(chunk({ role: 'assistant', content: '' })));
+  while (!response.destroyed && !enough()) { response.write(data(chunk({ content: 'word ' }))); await sleep(10); }
+  if (!response.destroyed) response.end(data(chunk({}, 'stop')) + data({ ...chunk({}), choices: [], usage: { prompt_tokens: 9, completion_tokens: 5, total_tokens: 14 } }) + 'data: [DONE]\n\n');
+};
+
+/** A gate: what waits for `open` goes on when `go` is called. */
+export function gate() {
+  const self = {};
+  self.open = new Promise((resolve) => { self.go = resolve; });
+  return self;
 }
 
 /** Runs the binary with arguments. */
