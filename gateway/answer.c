@@ -145,6 +145,7 @@ bool answer_next(struct answer_reader *r, struct event *e, struct part parts[EVE
     slide(a);
     if (r->at == a->end)
         return false;
+    bool full = a->readers.n > 1 && !answer_room(a);
     struct span rest = span_from(a->bytes.at + (r->at - a->start), a->end - r->at);
     if (!event_unpack(&rest, e, parts)) {
         answer_end(a, ERR_INTERNAL, "A stored answer cannot be read.");
@@ -152,6 +153,8 @@ bool answer_next(struct answer_reader *r, struct event *e, struct part parts[EVE
         return false;
     }
     r->at = a->end - rest.n;
+    if (full && answer_room(a)) /* the one who writes is among the readers, and may have waited for this one */
+        wake_readers(a);
     return true;
 }
 

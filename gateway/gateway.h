@@ -13,7 +13,7 @@
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
-#define RETRIES_FREE 10           /* tries a window that a quiet gateway may always make */
+#define RETRIES_FREE 100 /* ten a second: what a quiet gateway may always try again */
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;

@@ -416,7 +416,7 @@ export const both = (up, over = {}, team = {}) => (dir) => confOf(dir, {
 });
 
 /** A mock, a gateway in front of it, and their common end. */
-export async function house(answer, conf = both, over = {}, team = {}) {
+export async function bothHouse(answer, conf = both, over = {}, team = {}) {
   const up = await (answer.raw ? rawMock(answer.raw) : mock(answer));
   const g = await new Gateway(conf(up, over, team)).start();
   return { up, g, async end() { await g.end(); await up.stop(); } };

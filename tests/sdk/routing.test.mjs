@@ -7,7 +7,7 @@ import OpenAI from 'openai';
 import Anthropic from '@anthropic-ai/sdk';
 import {
   Gateway, mock, usual, confOf, teamOf, completion, chunk, data, json, sse, sleep, until, run,
-  DIALECTS, wholeStream, both, house, ask, parsed, textOf, each, KEY, PROVIDER_KEY,
+  DIALECTS, wholeStream, both, bothHouse, ask, parsed, textOf, each, KEY, PROVIDER_KEY,
 } from './harness.mjs';
 
 const chat = DIALECTS.chat;
@@ -175,7 +175,7 @@ test('R-05 after visible output nothing is begun anew; before it a fallback leav
   };
   for (const [name, d] of dialects)
     for (const kind of ['text', 'tool', 'thinking']) {
-      const h = await house(answer, both, { aliases: { m: ['up/ill', 'up/well'], c: ['claude/ill', 'claude/well'] } });
+      const h = await bothHouse(answer, both, { aliases: { m: ['up/ill', 'up/well'], c: ['claude/ill', 'claude/well'] } });
       calls.length = 0;
       let seen;
       const shown = new Promise((resolve) => { seen = resolve; });

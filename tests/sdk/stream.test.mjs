@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import {
   Gateway, mock, confOf, teamOf, completion, chunk, data, json, sse, sleep, until, frame, run,
-  DIALECTS, wholeStream, both, house, ask, parsed, textOf, SSE_HEAD, chunked, turn, each, PROVIDER_KEY,
+  DIALECTS, wholeStream, both, bothHouse, ask, parsed, textOf, SSE_HEAD, chunked, turn, each, PROVIDER_KEY,
 } from './harness.mjs';
 
 const dialects = Object.entries(DIALECTS);
@@ -30,7 +30,7 @@ test('S-01 a stream that is cut at any byte, or comes byte by byte, gives the sa
   for (const [name, d] of dialects) {
     const wire = chunked([...d.head, ...d.parts.text, ...d.tail]);
     let jobs = [];
-    const h = await house({ raw: async (socket) => {
+    const h = await bothHouse({ raw: async (socket) => {
       const cut = jobs.shift();
       socket.write(SSE_HEAD);
       if (cut === 0) for (const byte of wire) { socket.write(Buffer.from([byte])); await turn(); }
@@ -55,7 +55,7 @@ test('S-01 a stream that is cut at any byte, or comes byte by byte, gives the sa
 });
 
 test('S-02 CRLF, lone CR, no space after the colon, a BOM and split data lines are the same stream', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, d] of dialects) {
     const plain = wholeStream(d);
     const twoLines = plain.replaceAll(/^data: (\{"[a-z_]+":)/gm, 'data: $1\ndata: ');
@@ -76,7 +76,7 @@ test('S-02 CRLF, lone CR, no space after the colon, a BOM and split data lines a
 });
 
 test('S-03 comments of the provider never become data and never break the stream', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, d] of dialects) {
     const list = [...d.head, ...d.parts.text, ...d.tail];
     const expected = await seen(h, d, list);
@@ -94,7 +94,7 @@ test('S-05 a client that leaves ends the upstream call within a second, whatever
     'after the head': (response) => sse(response) ?? response.write(': working\n\n'),
     'in the stream': async (response) => { sse(response); while (!response.destroyed) { response.write(data(chunk({ content: 'word ' }))); await sleep(20); } },
   };
-  const h = await house((request, response, call) => phases[call.body.metadata.phase](response));
+  const h = await bothHouse((request, response, call) => phases[call.body.metadata.phase](response));
   const jobs = Object.keys(phases).flatMap((phase) => [true, false].flatMap((streams) => ['FIN', 'RST'].map((how) => ({ phase, streams, how }))));
   const found = new Map();
   await each(jobs, jobs.length, async (job) => {
@@ -118,7 +118,7 @@ test('S-05 a client that leaves ends the upstream call within a second, whatever
 
 test('S-05 a client that leaves while a try backs off: no further try begins', async () => {
   let close;
-  const h = await house((request, response) => { json(response, { error: { message: 'down' } }, 500); close?.(); }, both, {
+  const h = await bothHouse((request, response) => { json(response, { error: { message: 'down' } }, 500); close?.(); }, both, {
     retries: { backoff: ['2s', '2s'] }, aliases: { m: { ladder: [{ targets: ['up/a', 'up/b', 'up/c'] }] } },
   });
   const c = ask(h.g, DIALECTS.chat.path, stream(DIALECTS.chat));
@@ -133,7 +133,7 @@ test('S-05 a client that leaves while a try backs off: no further try begins', a
 });
 
 test('S-06 an aborted stream is billed: the prompt and at least the tokens that were relayed', { timeout: 60000 }, async () => {
-  const h = await house(async (request, response) => {
+  const h = await bothHouse(async (request, response) => {
     sse(response, undefined);
     response.write(data(chunk({ role: 'assistant', content: '' })));
     for (const word of words(60, 'a')) response.write(word);
@@ -158,7 +158,7 @@ test('S-06 an aborted stream is billed: the prompt and at least the tokens that 
 
 test('S-06 an aborted Anthropic stream keeps the input that message_start told; a zero that was told stays zero', async () => {
   const d = DIALECTS.messages;
-  const h = await house((request, response) => { sse(response); response.write([...d.head, ...d.parts.text].join('')); });
+  const h = await bothHouse((request, response) => { sse(response); response.write([...d.head, ...d.parts.text].join('')); });
   const c = ask(h.g, d.path, stream(d));
   await c.until((t) => t.includes('漢字'), 'the text');
   c.request.destroy();
@@ -175,7 +175,7 @@ test('S-06 an aborted Anthropic stream keeps the input that message_start told; 
 });
 
 test('S-06 a provider that dies in the stream is billed like a client that leaves', async () => {
-  const h = await house(async (request, response) => { sse(response); for (const word of words(60)) response.write(word); await turn(); response.socket.resetAndDestroy(); });
+  const h = await bothHouse(async (request, response) => { sse(response); for (const word of words(60)) response.write(word); await turn(); response.socket.resetAndDestroy(); });
   const c = await ask(h.g, DIALECTS.chat.path, stream(DIALECTS.chat)).done;
   const record = await h.g.settled(c.id);
   const relayed = c.text.split('"content":"word "').length - 1;
@@ -193,7 +193,7 @@ test('S-07 an upstream that dies mid-stream never ends clean', { timeout: 60000 
     error: (socket, bytes, c) => socket.write(Buffer.concat([bytes, chunked([c.d.errors[0]])])),
   };
   let now;
-  const h = await house({ raw: (socket) => { socket.write(SSE_HEAD); now.end(socket, chunked([...now.d.head, ...now.d.parts[now.kind]], false), now); } }, both, {
+  const h = await bothHouse({ raw: (socket) => { socket.write(SSE_HEAD); now.end(socket, chunked([...now.d.head, ...now.d.parts[now.kind]], false), now); } }, both, {
     aliases: { m: { ladder: [{ targets: ['up/model-x'] }], cache: { enabled: true } }, c: { ladder: [{ targets: ['claude/claude-x'] }], cache: { enabled: true } } },
   });
   let calls = 0;
@@ -224,7 +224,7 @@ test('S-08 a finish reason and one [DONE], also when the provider leaves them ou
   const d = DIALECTS.chat;
   const list = [...d.head, ...d.parts.text, ...d.tail];
   let stays;
-  const h = await house((request, response) => { sse(response); response.write(stays.join('')); if (!stays.open) response.end(); });
+  const h = await bothHouse((request, response) => { sse(response); response.write(stays.join('')); if (!stays.open) response.end(); });
   const check = async (pieces, open, asked) => {
     stays = pieces;
     stays.open = open;
@@ -267,7 +267,7 @@ test('S-09 usage comes when it was asked for, never else, and the bill is exact 
     'in the finish': () => role + text.map((w) => data(chunk({ content: w }))).join('') + data(chunk({}, 'stop', { usage: say(3) })) + done,
     'refuses stream_options': (call) => !call.body.stream_options && role + text.map((w) => data(chunk({ content: w }))).join('') + finish + done,
   };
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, make] of Object.entries(providers))
     for (const asked of [true, false]) {
       h.up.answer = (request, response, call) => { const s = make(call); if (s) sse(response, s); else json(response, { error: { message: 'Unknown parameter: stream_options', type: 'invalid_request_error', param: 'stream_options', code: 'unknown_parameter' } }, 400); };
@@ -305,7 +305,7 @@ test('S-10 silence is bounded by clocks of its own, and a healthy long stream by
     comments: async (response) => { sse(response); while (!response.destroyed) { response.write(': working\n\n'); await sleep(100); } },
     silent: () => {},
   };
-  const h = await house((request, response, call) => (call.body.model === 'well' ? sse(response, wholeStream(d)) : ways[call.body.metadata.way](response)), (up) => (dir) => confOf(dir, {
+  const h = await bothHouse((request, response, call) => (call.body.model === 'well' ? sse(response, wholeStream(d)) : ways[call.body.metadata.way](response)), (up) => (dir) => confOf(dir, {
     backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY], timeouts: { connect: '1s', first_token: '1s', idle: '1s', total: '1h' } }, other: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY] } },
     aliases: { m: 'up/model-x', two: ['up/model-x', 'other/well'] }, health: { samples: 100000 }, teams: { search: teamOf() },
   }));
@@ -326,7 +326,7 @@ test('S-10 silence is bounded by clocks of its own, and a healthy long stream by
 
 test('S-10 a stalled provider gives its slots back', async () => {
   const d = DIALECTS.chat;
-  const h = await house((request, response, call) => { sse(response, call.body.metadata ? undefined : wholeStream(d)); if (call.body.metadata) response.write(d.head[0] + words(1)[0]); }, (up) => (dir) => confOf(dir, {
+  const h = await bothHouse((request, response, call) => { sse(response, call.body.metadata ? undefined : wholeStream(d)); if (call.body.metadata) response.write(d.head[0] + words(1)[0]); }, (up) => (dir) => confOf(dir, {
     backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY], timeouts: { idle: '1s' }, rate_limits: { in_flight: 4 } } },
     aliases: { m: 'up/model-x' }, health: { samples: 100000 }, teams: { search: teamOf() },
   }));
@@ -341,7 +341,7 @@ test('S-10 a stalled provider gives its slots back', async () => {
 });
 
 test('S-11 a long event is relayed whole, one over the limit is an error and not a loss', { timeout: 60000 }, async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   const d = DIALECTS.chat;
   for (const size of [65535, 65537, 1048577, 8 << 20]) {
     const text = 'x'.repeat(size);
@@ -360,7 +360,7 @@ test('S-11 a long event is relayed whole, one over the limit is an error and not
 });
 
 test('S-12 finish, usage and [DONE] in one segment or in three: the same bytes', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, d] of dialects)
     for (const over of d === DIALECTS.chat ? [{}, { stream_options: { include_usage: true } }] : [{}]) {
       const three = await seen(h, d, [...d.head, ...d.parts.text, ...d.tail], over);
@@ -374,7 +374,7 @@ test('S-12 finish, usage and [DONE] in one segment or in three: the same bytes',
 });
 
 test('S-14 empty or null choices, extra fields and a delta without role pass through a stream', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   const d = DIALECTS.chat;
   const filter = { id: '', object: '', created: 0, model: '', choices: [], prompt_filter_results: [{ prompt_index: 0, content_filter_results: { hate: { filtered: false } } }] };
   const got = await seen(h, d, [data(filter), data(chunk({ content: 'a' })), data({ ...chunk({}), choices: [] }), data({ ...chunk({}), choices: null }), data({ type: 'ping' }), data(chunk({ content: 'b', odd: { x: 1 } }, null, { odd: [1] })), ...d.tail]);
@@ -387,7 +387,7 @@ test('S-14 empty or null choices, extra fields and a delta without role pass thr
 test('S-15 each token leaves before the next one comes: nothing is gathered', async () => {
   for (const over of [{}, { aliases: { m: { ladder: [{ targets: ['up/model-x'] }], cache: { enabled: true } } } }]) {
     let go = () => {};
-    const h = await house(async (request, response) => {
+    const h = await bothHouse(async (request, response) => {
       sse(response);
       for (let i = 0; i < 10; i++) { const shown = new Promise((resolve) => { go = resolve; }); response.write(data(chunk({ content: `token${i}` }))); await shown; }
       response.end(DIALECTS.chat.tail.join(''));
@@ -405,7 +405,7 @@ test('S-16 an error before the first token is a real status, not a 200 with an e
   const opened = { chat: data({ error: { message: 'overloaded', type: 'server_error', code: 'overloaded' } }), messages: DIALECTS.messages.errors[0], responses: DIALECTS.responses.errors[0] };
   for (const ladder of [false, true])
     for (const [name, d] of dialects) {
-      const h = await house(() => {}, both, ladder ? { aliases: { m: ['up/model-x', 'up/model-y'], c: ['claude/claude-x', 'claude/claude-y'] } } : {});
+      const h = await bothHouse(() => {}, both, ladder ? { aliases: { m: ['up/model-x', 'up/model-y'], c: ['claude/claude-x', 'claude/claude-y'] } } : {});
       const answers = [
         [400, (r) => json(r, { type: 'error', error: { type: 'invalid_request_error', message: 'prompt is too long: 9 > 8', code: 'context_length_exceeded' } }, 400), 2],
         [422, (r) => json(r, { type: 'error', error: { type: 'invalid_request_error', message: 'tools is wrong', code: 'bad_tools' } }, 422), 1],
@@ -434,7 +434,7 @@ test('S-18 JSON to a stream call and a stream to a plain call: the client gets t
     messages: { id: 'msg_up1', type: 'message', role: 'assistant', model: 'claude-x', content: [{ type: 'text', text: 'Hi there' }], stop_reason: 'end_turn', stop_sequence: null, usage: { input_tokens: 25, output_tokens: 5 } },
     responses: JSON.parse(DIALECTS.responses.tail[0].split('data: ')[1]).response,
   };
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, d] of dialects)
     for (const type of ['application/json', 'text/event-stream']) {
       h.up.answer = (request, response) => { response.writeHead(200, { 'content-type': type }); response.end(JSON.stringify(plain[name])); };
@@ -464,7 +464,7 @@ test('S-18 JSON to a stream call and a stream to a plain call: the client gets t
 
 test('S-19 an empty 200 is a failure that may be tried again; an empty answer that finished is an answer', async () => {
   for (const [name, d] of dialects) {
-    const h = await house(() => {}, both, { aliases: { m: ['up/model-x', 'up/well'], c: ['claude/claude-x', 'claude/well'] } });
+    const h = await bothHouse(() => {}, both, { aliases: { m: ['up/model-x', 'up/well'], c: ['claude/claude-x', 'claude/well'] } });
     for (const [how, bytes] of Object.entries({ nothing: '', 'a start': d.head.join('') })) {
       h.up.answer = (request, response, call) => sse(response, call.body.model === 'well' ? wholeStream(d) : bytes);
       const c = await ask(h.g, d.path, stream(d)).done;
@@ -489,7 +489,7 @@ test('S-19 an empty 200 is a failure that may be tried again; an empty answer th
 });
 
 test('S-20 usage that the gateway does not know is relayed as given, and sums are never its own', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   const usage = { prompt_tokens: 3, completion_tokens: 7, total_tokens: 298, completion_tokens_details: { reasoning_tokens: 5, odd_tokens: 288 }, odd: { deep: [1, { x: 1.50 }] } };
   h.up.answer = (request, response, call) => (call.body.stream
     ? sse(response, data(chunk({ role: 'assistant', content: 'a' })) + data(chunk({}, 'stop')) + data({ ...chunk({}), choices: [], usage }) + 'data: [DONE]\n\n')
@@ -517,7 +517,7 @@ test('S-20 usage that the gateway does not know is relayed as given, and sums ar
 });
 
 test('S-22 a last event without its blank line counts at a clean end, and not at a broken one', async () => {
-  const h = await house(() => {});
+  const h = await bothHouse(() => {});
   for (const [name, d] of dialects) {
     const list = [...d.head, ...d.parts.text, ...d.tail.filter((e) => !e.includes('[DONE]'))];
     const cut = list.join('').replace(/\n\n$/, '\n');
