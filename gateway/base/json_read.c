@@ -14,11 +14,19 @@ static size_t skip_space(const char *at, size_t i, size_t n) {
     return i;
 }
 
+static bool is_escaped(const char *first, const char *quote) {
+    const char *from = quote;
+    while (from > first && from[-1] == '\\')
+        from--;
+    return (quote - from) & 1;
+}
+
+/* From quote to quote: strings are most of the bytes, and every walk over an object steps over them again. */
 static size_t skip_string(const char *at, size_t i) {
-    for (i++; at[i] != '"'; i++)
-        if (at[i] == '\\')
-            i++;
-    return i + 1;
+    const char *first = at + i + 1, *quote = rawmemchr(first, '"');
+    while (is_escaped(first, quote))
+        quote = rawmemchr(quote + 1, '"');
+    return (size_t)(quote - at) + 1;
 }
 
 static size_t skip_nest(const char *at, size_t i) {
@@ -135,11 +143,16 @@ static size_t unescape(const char *at, size_t left, char out[4], size_t *written
 static size_t decode(struct span raw, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < raw.n;) {
-        char piece[4] = {raw.at[i]};
-        size_t written = 1;
-        i += raw.at[i] == '\\' ? 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written) : 1;
+        char piece[4];
+        const char *from = raw.at + i, *escape = memchr(from, '\\', raw.n - i);
+        size_t written = escape ? (size_t)(escape - from) : raw.n - i;
+        i += written;
+        if (written == 0) {
+            i += 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written);
+            from = piece;
+        }
         if (out)
-            memcpy(out + n, piece, written);
+            memcpy(out + n, from, written);
         n += written;
     }
     return n;
