@@ -163,7 +163,6 @@ static void admin_on_bad(struct exchange *x, enum err e, const char *what, struc
 static const struct front_ops client_ops = {on_head, on_bad, on_change};
 static const struct front_ops metrics_ops = {metrics_on_head, admin_on_bad, admin_on_change};
 static const struct front_ops admin_ops = {admin_on_head, admin_on_bad, admin_on_change};
-static const struct front_ops metrics_ops = {metrics_on_head, admin_on_bad, admin_on_change};
 
 static struct front_limits limits_of(const struct conf *c, int64_t connections) {
     return (struct front_limits){.max_headers = c->http.max_headers,
