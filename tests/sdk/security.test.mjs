@@ -5,7 +5,7 @@ import net from 'node:net';
 import { rmSync, writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  ADMIN, ADMIN_PATHS, BINARY, Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, endless, gate, house, json, mock, run, sha256, simple, sse,
+  ADMIN, ADMIN_PATHS, Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, endless, gate, house, json, mock, run, sha256, simple, sse,
   streamOf, teamOf, until, usual, wire,
 } from './harness.mjs';
 
