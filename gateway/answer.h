@@ -33,6 +33,7 @@ struct answer {
     bool degraded;
     struct list readers;
     int64_t text_bytes; /* generated */
+    int64_t pieces;     /* events of a stream with content: none holds less than one token */
 };
 
 struct answer_reader {

@@ -119,6 +119,7 @@ static bool open_call(struct request *r, struct attempt *a) {
     struct http_field fields[CALL_FIELDS_MAX];
     struct call_pieces *pieces = arena_alloc(&r->arena, sizeof(*pieces));
     struct str path;
+    r->call.usage_unasked = a->again || map_find(&r->gateway->unasked, span_of(b->name));
     if (!pieces || !call_write(&r->call, attempt_choice(r)->model, &r->arena, pieces))
         return false;
     read_forwarded(r);
@@ -146,17 +147,45 @@ static bool open_call(struct request *r, struct attempt *a) {
     return true;
 }
 
+/* Usage was asked for where the caller did not ask, and the provider's refusal names it. */
+static bool asking_was_refused(const struct request *r) {
+    const struct attempt *a = r->attempt;
+    bool speaks = r->call.endpoint == ENDPOINT_CHAT || r->call.endpoint == ENDPOINT_COMPLETIONS;
+    bool ours = speaks && r->call.stream && !r->call.include_usage && !r->call.usage_unasked;
+    return ours && (a->status == 400 || a->status == 422) && a->plain.n &&
+           memmem(a->plain.at, a->plain.n, "stream_options", 14);
+}
+
+bool attempt_again_unasked(struct request *r) {
+    struct attempt *a = r->attempt;
+    if (!asking_was_refused(r))
+        return false;
+    http_call_close(a->call);
+    a->call = NULL;
+    a->again = true;
+    a->form = FORM_UNKNOWN;
+    str_clear(&a->plain);
+    str_clear(&a->sign);
+    return open_call(r, a);
+}
+
 /* ---- ending ---- */
 
 static int64_t at_most(int64_t v, int64_t max) {
     return v < max ? v : max;
 }
 
+/* Output that came: as long as its text, and never fewer tokens than pieces. */
+static int64_t seen_tok(const struct answer *a) {
+    int64_t tok = budget_text_expect_tok(a->text_bytes);
+    return tok > a->pieces ? tok : a->pieces;
+}
+
 /* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
  * provider did give stays, and is only raised by output that we saw. */
 static void estimate_usage(struct request *r, struct attempt *a, struct usage *u, bool whole) {
     bool sent = a->run || (a->call && http_call_sent(a->call));
-    int64_t seen = budget_text_expect_tok(r->answer->text_bytes);
+    int64_t seen = seen_tok(r->answer);
     if (u->reported && (whole || u->out >= seen))
         return;
     if (!sent || (!whole && !r->answer->content && !r->client_left))
@@ -215,6 +244,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
     if (a->run)
         used = r->answer->usage;
+    if (a->again && outcome == OUTCOME_OK)
+        map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
     forget_our_key(r);
     *t = (struct try_row){.choice = c,
@@ -325,7 +356,7 @@ bool attempt_start(struct request *r) {
 static const enum err told[OUTCOME_N] = {
     [OUTCOME_OK] = ERR_UPSTREAM,
     [OUTCOME_CLIENT_FAULT] = ERR_INVALID,
-    [OUTCOME_CANCELLED] = ERR_BUSY, /* with its client still there: our own buffers are full */
+    [OUTCOME_CANCELLED] = ERR_CLIENT_GONE,
     [OUTCOME_CONNECT] = ERR_UPSTREAM,
     [OUTCOME_UNAVAILABLE] = ERR_UPSTREAM,
     [OUTCOME_RATE_LIMITED] = ERR_RATE,
@@ -336,6 +367,7 @@ static const enum err told[OUTCOME_N] = {
     [OUTCOME_CONTENT_FILTER] = ERR_FILTERED,
     [OUTCOME_NO_SLOT] = ERR_NO_TARGET,
     [OUTCOME_OVER_BUDGET] = ERR_BUDGET,
+    [OUTCOME_LOCAL] = ERR_BUSY,
 };
 
 /* The provider's own words on what is wrong with the call; its status when it is of the caller's making. */
@@ -357,8 +389,8 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = outcome == OUTCOME_CANCELLED ? US_PER_S : r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_CANCELLED;
+    r->retry_after_us = outcome == OUTCOME_LOCAL ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_LOCAL;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");

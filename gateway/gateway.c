@@ -315,6 +315,7 @@ static void make_rooms(struct gateway *g) {
     list_init(&g->ready);
     map_init(&g->by_id);
     map_init(&g->idempotent);
+    map_init(&g->unasked);
     map_init(&g->engines);
     metrics_init(&g->metrics);
 }
@@ -431,6 +432,7 @@ void gateway_close(struct gateway *g) {
         event_free(g->signals[i]);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
+    map_fini(&g->unasked);
     metrics_fini(&g->metrics);
     conf_drop(g->conf);
     loop_free(g->loop);

@@ -31,6 +31,7 @@ static void on_rate(struct waiter *w) {
 
 static void on_cache(struct waiter *w) {
     struct request *r = container_of(w, struct request, cache.waiter);
+    request_looked_up(r);
     r->asking = false;
     request_wake(r);
 }

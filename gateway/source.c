@@ -171,6 +171,8 @@ static void end_plain(struct request *r) {
 
 static void end_error(struct request *r) {
     struct attempt *a = r->attempt;
+    if (attempt_again_unasked(r))
+        return;
     provider_error_read(attempt_choice(r)->backend->protocol, a->status, str_span(&a->plain), &a->error);
     attempt_fail(r, outcome_of_status(&a->error), "the provider refused");
 }
@@ -184,17 +186,21 @@ static void end_too_large(struct request *r, struct evbuffer *in) {
     if (r->attempt->plain.n + evbuffer_get_length(in) > PLAIN_ANSWER_MAX)
         attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
     else
-        attempt_cancel(r, OUTCOME_CANCELLED, "the gateway's buffers are full");
+        attempt_cancel(r, OUTCOME_LOCAL, "the gateway's buffers are full");
 }
 
 static enum outcome outcome_of_failure(enum http_failure f) {
-    static const enum outcome outcomes[] = {
-        [HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,       [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
-        [HTTP_FAIL_TLS] = OUTCOME_CONNECT,           [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
-        [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
-        [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_RESET] = OUTCOME_UNAVAILABLE,
-        [HTTP_FAIL_FRAMING] = OUTCOME_UNAVAILABLE,   [HTTP_FAIL_CODING] = OUTCOME_UNAVAILABLE,
-        [HTTP_FAIL_LOCAL] = OUTCOME_UNAVAILABLE};
+    static const enum outcome outcomes[] = {[HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_TLS] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_RESET] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_FRAMING] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_CODING] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_LOCAL] = OUTCOME_LOCAL};
     return outcomes[f];
 }
 

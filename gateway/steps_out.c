@@ -128,6 +128,8 @@ static void fail_unrecorded(struct request *r) {
 static void send_last_bytes(struct request *r) {
     if (!r->client)
         return;
+    if (reply_is_stream(r))
+        reply_commit(r, -1); /* also when its last bytes are its only ones: an answer that came whole */
     if (!r->head_sent)
         reply_whole(r);
     else if (r->out.n)
@@ -219,8 +221,16 @@ static void end_idempotency(struct request *r) {
     r->idempotency = NULL;
 }
 
+/* A client that left during the look-up did not take what it gave. */
+static void end_look_up(struct request *r) {
+    if (r->cache.entry)
+        cache_entry_drop(r->gateway->cache, r->cache.entry);
+    r->cache.entry = NULL;
+}
+
 enum walk step_release(struct request *r) {
     end_money(r);
+    end_look_up(r);
     end_lead(r);
     count_it(r);
     answer_leave(&r->reader);

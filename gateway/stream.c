@@ -159,8 +159,9 @@ void relay_heartbeat(struct request *r, int64_t now_us) {
         r->state == STATE_SEND || r->state == STATE_STREAM || r->state == STATE_CACHE || r->state == STATE_HOLD;
     if (!waits || !r->call.stream || !r->client || now_us - since_us < r->conf->http.heartbeat_us)
         return;
+    bool keeps_up = exchange_unsent(r->client) == 0; /* a client that does not read gets no pile of comments */
     reply_commit(r, -1);
-    if (exchange_unsent(r->client) == 0)
+    if (keeps_up)
         exchange_send(r->client, span_of(dialect_heartbeat(r->dialect)));
     r->last_sent_us = now_us;
 }

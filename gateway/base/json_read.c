@@ -69,7 +69,7 @@ void json_walk_init(struct json_walk *w, struct json of) {
 bool json_walk_next(struct json_walk *w, struct span *name, struct json *value) {
     const char *at = w->rest.at;
     size_t n = w->rest.n, i = skip_space(at, 0, n);
-    struct span unused;
+    struct span unused = SPAN_NONE;
     name = name ? name : &unused;
     *name = SPAN_NONE;
     if (i < n && at[i] == ',')
