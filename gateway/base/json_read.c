@@ -14,11 +14,18 @@ static size_t skip_space(const char *at, size_t i, size_t n) {
     return i;
 }
 
+/* Most bytes of most bodies are text, and every look-up passes over it: the library's searches do. The quote that was
+ * found is kept while escapes come before it, so that a string of nothing but escapes is read once. */
 static size_t skip_string(const char *at, size_t i) {
-    for (i++; at[i] != '"'; i++)
-        if (at[i] == '\\')
-            i++;
-    return i + 1;
+    size_t quote = i;
+    for (i++;;) {
+        if (quote < i)
+            quote = (size_t)((const char *)rawmemchr(at + i, '"') - at);
+        const char *escape = memchr(at + i, '\\', quote - i);
+        if (!escape)
+            return quote + 1;
+        i = (size_t)(escape - at) + 2;
+    }
 }
 
 static size_t skip_nest(const char *at, size_t i) {
