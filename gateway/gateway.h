@@ -69,6 +69,7 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
+void metrics_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 

@@ -231,3 +231,12 @@ Test(json, writers_escape_and_place_commas) {
     cr_expect(accepts(out.at, out.n));
     str_fini(&out);
 }
+
+/* A look-up passes over strings by searching for their quote: escapes beside it must not end them. */
+Test(json, strings_that_end_in_escapes_are_passed_over_whole) {
+    static const char text[] = "{\"a\":\"\\\\\",\"b\":\"\\\"\",\"c\":\"x\\\\\\\",\\\"d\\\":2\",\"\":\"\",\"d\":1}";
+    struct json whole;
+    int64_t v = 0;
+    cr_assert(json_check(SPAN(text), JSON_DEPTH_MAX, &whole, NULL));
+    cr_expect(json_i64(json_get(whole, "d"), &v) && v == 1);
+}
