@@ -61,6 +61,8 @@ endif
 # Criterion declares each test as a function without a prototype of its own.
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/flow/%.o: FILE_CFLAGS := -Wno-missing-prototypes -Wno-shadow
 
+include tests/models/tiny.mk
+
 # ---- tests ----
 unit-build: $(BUILD)/tests/unit/$(or $(T),all)
 flow-build: $(BUILD)/tests/flow/$(or $(T),all)

@@ -443,13 +443,27 @@ static void finish(struct admin_call *c) {
     free(c);
 }
 
-void admin_on_head(struct exchange *x, void *user) {
+static struct admin_call *call_new(struct exchange *x, struct gateway *g) {
     struct admin_call *c = xcalloc(1, sizeof(*c));
-    c->gateway = user;
+    c->gateway = g;
     c->x = x;
     str_init(&c->body, ADMIN_BODY_MAX);
     str_init(&c->out, ADMIN_REPLY_MAX);
     exchange_set_user(x, c);
+    return c;
+}
+
+void metrics_on_head(struct exchange *x, void *user) {
+    struct admin_call *c = call_new(x, user);
+    if (find_route(c) == ERR_NONE && c->route->answer == get_metrics)
+        get_metrics(c);
+    else
+        say(c, ERR_NOT_FOUND, NULL);
+    finish(c);
+}
+
+void admin_on_head(struct exchange *x, void *user) {
+    struct admin_call *c = call_new(x, user);
     if (!admit(c)) {
         finish(c);
     } else if (exchange_head(x)->has_body) {
