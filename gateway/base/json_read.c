@@ -14,11 +14,16 @@ static size_t skip_space(const char *at, size_t i, size_t n) {
     return i;
 }
 
+/* The quote that ends a string is the first with an even number of backslashes before it. */
 static size_t skip_string(const char *at, size_t i) {
-    for (i++; at[i] != '"'; i++)
-        if (at[i] == '\\')
-            i++;
-    return i + 1;
+    for (i++;; i++) {
+        i = (size_t)((const char *)rawmemchr(at + i, '"') - at);
+        size_t slashes = 0;
+        while (at[i - 1 - slashes] == '\\')
+            slashes++;
+        if (slashes % 2 == 0)
+            return i + 1;
+    }
 }
 
 static size_t skip_nest(const char *at, size_t i) {
@@ -135,9 +140,16 @@ static size_t unescape(const char *at, size_t left, char out[4], size_t *written
 static size_t decode(struct span raw, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < raw.n;) {
-        char piece[4] = {raw.at[i]};
-        size_t written = 1;
-        i += raw.at[i] == '\\' ? 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written) : 1;
+        const char *slash = memchr(raw.at + i, '\\', raw.n - i);
+        size_t plain = slash ? (size_t)(slash - raw.at) - i : raw.n - i, written;
+        char piece[4];
+        if (out)
+            memcpy(out + n, raw.at + i, plain);
+        n += plain;
+        i += plain;
+        if (!slash)
+            break;
+        i += 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written);
         if (out)
             memcpy(out + n, piece, written);
         n += written;
@@ -150,8 +162,10 @@ static struct span inside(struct json v) {
 }
 
 bool json_name_is(struct span raw_name, const char *text) {
-    if (!memchr(raw_name.at, '\\', raw_name.n))
-        return span_is(raw_name, text);
+    if (span_is(raw_name, text))
+        return true;
+    if (raw_name.n == 0 || !memchr(raw_name.at, '\\', raw_name.n))
+        return false;
     char *copy = malloc(raw_name.n + 1);
     if (!copy)
         return false;
