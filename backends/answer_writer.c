@@ -87,6 +87,7 @@ void writer_fail(struct writer *w, enum err e, const char *message, const char *
 }
 
 /* --- bytes --- */
+/* A line end in JSON can only be white space between tokens: it leaves as a blank. */
 static void put_line(struct str *out, struct span s) {
     while (s.n) {
         size_t n = span_line(s);

@@ -48,6 +48,8 @@ struct gateway {
     int64_t stranger_second; /* flood control of refuse records */
     int64_t strangers[ERR_N];
     int64_t strangers_now;
+    uint8_t id_bytes[64 * REQUEST_ID_BYTES]; /* random, for ids to come */
+    size_t id_bytes_left;
 };
 
 /* Builds the house and listens. NULL with sentences in `why`. */

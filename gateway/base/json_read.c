@@ -163,8 +163,10 @@ static struct span inside(struct json v) {
 }
 
 bool json_name_is(struct span raw_name, const char *text) {
-    if (!memchr(raw_name.at, '\\', raw_name.n))
-        return span_is(raw_name, text);
+    if (span_is(raw_name, text))
+        return true;
+    if (raw_name.n == 0 || !memchr(raw_name.at, '\\', raw_name.n))
+        return false;
     char *copy = malloc(raw_name.n + 1);
     if (!copy)
         return false;
@@ -195,13 +197,15 @@ const char *json_pick(struct json object, const char *const *names, struct json 
     if (object.kind != JSON_OBJECT)
         return NULL;
     json_walk_init(&w, object);
-    while (json_walk_next(&w, &at, &value))
+    while (json_walk_next(&w, &at, &value)) {
+        bool escaped = at.n && memchr(at.at, '\\', at.n);
         for (size_t i = 0; i < n; i++)
-            if (json_name_is(at, names[i])) {
+            if (escaped ? json_name_is(at, names[i]) : span_is(at, names[i])) {
                 if (out[i].kind != JSON_NONE && !twice)
                     twice = names[i];
                 out[i] = value;
             }
+    }
     return twice;
 }
 
