@@ -157,8 +157,10 @@ static int hex_digit(unsigned char c) {
 static int step_size(struct http1 *h, unsigned char c) {
     int d = hex_digit(c);
     if (d >= 0) {
+        if (h->line_bytes > CHUNK_DIGITS_MAX)
+            return BAD;
         h->left = h->left * 16 + d;
-        return h->line_bytes > CHUNK_DIGITS_MAX ? BAD : CHUNK_SIZE;
+        return CHUNK_SIZE;
     }
     if (h->line_bytes == 1)
         return BAD; /* no digit at all */
