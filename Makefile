@@ -108,7 +108,10 @@ fuzz:
 
 bench:
 	@.ci/packages bench
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/tests/bench/mock $(BUILD)/tests/bench/load
 	@tests/bench/run.sh
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o
+	$(CC) $(LDFLAGS) -o $@ $<
 
 clean:
 	rm -rf build

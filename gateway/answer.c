@@ -115,7 +115,7 @@ void answer_restart(struct answer *a) {
 
 bool answer_join(struct answer *a, struct answer_reader *r) {
     assert(!r->of);
-    if (a->start != 0)
+    if (a->start != 0 || a->err)
         return false;
     r->of = answer_take(a);
     r->at = 0;

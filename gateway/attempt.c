@@ -426,13 +426,11 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
     int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
-    bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
-    if (!same_rung || gateway_may_retry(r->gateway, r->conf))
+    if (next < 0 || r->plan.choices[next].rung != r->plan.choices[r->at].rung || gateway_may_retry(r->gateway, r->conf))
         return next;
-    for (; next < r->plan.n; next++)
-        if (r->plan.choices[next].rung != r->plan.choices[r->at].rung)
-            return r->plan.choices[next].only_for & REASON_BIT(outcome_reason(outcome)) ? next : -1;
-    return -1;
+    while (next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung)
+        next = plan_next(&r->plan, next, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    return next;
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {

@@ -224,7 +224,8 @@ static void pump_call(struct request *r) {
         http_call_took_body(a->call);
     }
     enum http_failure failure = http_call_failed(a->call);
-    if (failure)
+    bool unread = a->form == FORM_FRAMES && evbuffer_get_length(in) > 0; /* frames that came before the failure stand */
+    if (failure && !unread)
         attempt_fail(r, outcome_of_failure(failure), http_failure_names[failure]);
     else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
         ends[a->form](r);

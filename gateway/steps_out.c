@@ -115,12 +115,12 @@ static void fail_unrecorded(struct request *r) {
     r->err = ERR_AUDIT;
     r->retry_after_us = US_PER_S;
     r->whole = false;
-    r->status = 0;
     r->message[0] = '\0';
     if (r->head_sent) {
         str_clear(&r->out);
         relay_fail(r);
     } else {
+        r->status = 0;
         reply_error_body(r);
     }
 }

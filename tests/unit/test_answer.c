@@ -140,3 +140,15 @@ Test(answer, stored_bytes_that_cannot_be_read_end_with_an_error) {
     answer_leave(&s.reader);
     answer_drop(a);
 }
+
+Test(answer, one_that_has_failed_takes_no_new_reader) {
+    struct answer *a = answer_new(true);
+    struct seen first = {0}, late = {0};
+    cr_assert(answer_join(a, &first.reader));
+    put(a, EVENT_CONTENT, SPAN("half"));
+    answer_end(a, ERR_CLIENT_GONE, NULL);
+    cr_expect(!answer_join(a, &late.reader), "whoever comes now can still have a whole one");
+    cr_expect(next_is(&first, SPAN("half")), "those who are there see how it ends");
+    answer_leave(&first.reader);
+    answer_drop(a);
+}
