@@ -59,7 +59,7 @@ static void plan_text(const struct decode_options *o, const struct model *m, con
 }
 
 bool decode_plan(const struct decode_options *o, struct str *plan, struct str *why) {
-    struct decode_plan_numbers numbers;
+    struct decode_plan_numbers numbers = {0};
     const struct compute_ops *ops = compute_pick(o->device, why);
     struct model *m = ops ? model_open(o->directory, "auto", why) : NULL;
     bool ok = m && decode_plan_make(o, &m->config, &numbers, why);
