@@ -21,7 +21,7 @@ struct decode {
     struct model *model;
     struct tokenizer *tokenizer;
     struct template template;
-    struct decode_plan_numbers plan = {0};
+    struct decode_plan_numbers plan;
     struct schedule schedule; /* the step thread's; its counters anyone's */
     int64_t longest_piece;    /* bytes */
     pthread_t thread;
