@@ -34,7 +34,7 @@ static void put_escaped(struct str *out, unsigned char c) {
 /* How many bytes from `i` need no look: ASCII that stands for itself inside quotes. */
 static size_t plain_bytes(const unsigned char *at, size_t i, size_t n) {
     size_t from = i;
-    while (i < n && at[i] >= 0x20 && at[i] < 0x80 && at[i] != '"' && at[i] != '\\')
+    while (at && i < n && at[i] >= 0x20 && at[i] < 0x80 && at[i] != '"' && at[i] != '\\')
         i++;
     return i - from;
 }
