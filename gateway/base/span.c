@@ -143,7 +143,7 @@ static bool make_room(struct str *s, size_t n) {
     size_t capacity = s->capacity ? s->capacity : STR_FIRST_BYTES;
     while (capacity < needed)
         capacity *= 2;
-    char *at = realloc(s->at, capacity);
+    char *at = mem_grow(s->at, capacity);
     if (!at) {
         s->over = true;
         return false;
@@ -151,6 +151,12 @@ static bool make_room(struct str *s, size_t n) {
     s->at = at;
     s->capacity = capacity;
     return true;
+}
+
+bool str_reserve(struct str *s, size_t n) {
+    bool over = s->over, good = make_room(s, n);
+    s->over = over;
+    return good;
 }
 
 void str_put(struct str *s, struct span bytes) {
