@@ -8,7 +8,8 @@
     "  local: {protocol: decode, name: small, max_context: 64, max_sequences: 4, threads: 1, price: {input: 1 "        \
     "USD/1M, output: 2 USD/1M}, model: "
 #define CALL(members)                                                                                                  \
-    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":12,\"temperature\":0" members "}"
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":12,\"temperature\":"        \
+    "0" members "}"
 
 struct engine_house {
     struct random_model model;
