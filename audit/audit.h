@@ -38,6 +38,8 @@ struct audit_options {
  * no settle at its largest hold (marked), writes `start`. Other chains of the directory that no process holds are read
  * and finished likewise. NULL with a sentence in `why` (a str that may grow to 4 KiB). */
 must_check struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64_t now_us, struct str *why);
+/* After a reload: the syncs, the heads and their key; directory and chain stay. False with a sentence: the key is no key. */
+must_check bool audit_tune(struct audit *a, const struct audit_options *o, struct str *why);
 /* Writes `stop`, a last head, waits for the writer, frees. */
 void audit_close(struct audit *a, int64_t now_us);
 

@@ -51,11 +51,15 @@ static bool prepare(struct audit *a, const struct audit_options *o, struct str *
     return got == SEGMENT_LOCKED;
 }
 
+static int64_t sync_interval(const struct audit_options *o) {
+    return o->interval_us > INTERVAL_MIN_US ? o->interval_us : INTERVAL_MIN_US;
+}
+
 static void start_writer(struct audit *a, const struct audit_options *o) {
     struct writer_options w = {.directory = a->directory,
                                .calls = a->tuning.calls,
                                .sync_request = o->sync_request,
-                               .interval_us = o->interval_us > INTERVAL_MIN_US ? o->interval_us : INTERVAL_MIN_US,
+                               .interval_us = sync_interval(o),
                                .retry_us = a->tuning.retry_us,
                                .tick_us = a->head_interval_us,
                                .moved = chain_on_moved,
@@ -188,13 +192,31 @@ static void release(struct audit *a) {
     free(a);
 }
 
+#define HEAD_EVERY_DEFAULT 1000
+#define HEAD_INTERVAL_DEFAULT_US (10 * US_PER_S)
+
+static void set_heads(struct audit *a, const struct audit_options *o) {
+    a->head_every = o->head_every > 0 ? o->head_every : HEAD_EVERY_DEFAULT;
+    a->head_interval_us = o->head_interval_us > 0 ? o->head_interval_us : HEAD_INTERVAL_DEFAULT_US;
+}
+
+bool audit_tune(struct audit *a, const struct audit_options *o, struct str *why) {
+    struct sign_key *key = NULL;
+    if (o->head_key && !(key = sign_key_private(o->head_key, why)))
+        return false;
+    sign_key_free(a->key);
+    a->key = key;
+    set_heads(a, o);
+    writer_tune(a->writer, o->sync_request, sync_interval(o), a->head_interval_us);
+    return true;
+}
+
 static struct audit *make(const struct audit_options *o, const struct audit_tuning *t, struct loop *loop) {
     uint8_t boot[16];
     struct audit *a = xcalloc(1, sizeof *a);
     a->directory = xstrdup(o->directory);
     a->chain = xstrdup(o->chain);
-    a->head_every = o->head_every > 0 ? o->head_every : 1000;
-    a->head_interval_us = o->head_interval_us > 0 ? o->head_interval_us : 10 * US_PER_S;
+    set_heads(a, o);
     a->tuning = *t;
     a->loop = loop;
     a->lock_fd = -1;

@@ -21,6 +21,7 @@ struct writer {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under the lock */
+    struct writer_options wanted;       /* what a reload asked for: the syncs and the tick */
     struct batch *first, *next, **last; /* owned */
     struct writer_marks marks;
     bool closing;
@@ -168,9 +169,13 @@ static bool sync_segment(struct writer *w) {
     return false;
 }
 
+/* The thread's own options change between two batches, never within one. */
 static struct batch *next_batch(struct writer *w) {
     pthread_mutex_lock(&w->lock);
     struct batch *b = w->next;
+    w->o.sync_request = w->wanted.sync_request;
+    w->o.interval_us = w->wanted.interval_us;
+    w->o.tick_us = w->wanted.tick_us;
     pthread_mutex_unlock(&w->lock);
     return b;
 }
@@ -275,7 +280,7 @@ static void *run(void *user) {
 struct writer *writer_open(const struct writer_options *o) {
     pthread_condattr_t attributes;
     struct writer *w = xcalloc(1, sizeof *w);
-    w->o = *o;
+    w->o = w->wanted = *o;
     w->directory = xstrdup(o->directory);
     w->last = &w->first;
     w->marks.healthy = true;
@@ -301,6 +306,15 @@ void writer_put(struct writer *w, struct batch *b) {
     if (!w->next)
         w->next = b;
     w->marks.queued_bytes += b->n;
+    pthread_mutex_unlock(&w->lock);
+    pthread_cond_signal(&w->changed); /* behind the lock: a woken thread that finds it held goes to sleep again */
+}
+
+void writer_tune(struct writer *w, bool sync_request, int64_t interval_us, int64_t tick_us) {
+    pthread_mutex_lock(&w->lock);
+    w->wanted.sync_request = sync_request;
+    w->wanted.interval_us = interval_us;
+    w->wanted.tick_us = tick_us;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }

@@ -46,6 +46,8 @@ struct writer_marks {
 
 struct writer *writer_open(const struct writer_options *o);
 void writer_put(struct writer *w, struct batch *b); /* takes it */
+/* From the next batch on. */
+void writer_tune(struct writer *w, bool sync_request, int64_t interval_us, int64_t tick_us);
 void writer_marks(struct writer *w, struct writer_marks *out);
 /* Waits until all is durable, or until the disk has refused for patience_us; then ends the thread and frees. Returns
  * whether all is durable. */

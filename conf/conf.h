@@ -227,7 +227,7 @@ struct conf {
         const char *head_key; /* PEM text, secret; NULL: heads are not signed */
     } audit;
     struct {
-        int64_t output_cap_tok, floor_tok;
+        int64_t output_cap_tok;
         int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
     } hold;
     struct {
@@ -241,7 +241,7 @@ struct conf {
         int64_t window_us, errors, samples, cool_down_us, cool_down_max_us; /* errors over FACTOR_ONE */
     } health;
     struct {
-        bool target, cost, attempts, explain;
+        bool target, cost, attempts;
         bool budget_key, budget_team, budget_organization; /* levels that x-tollgate-budget-remaining may show */
     } disclose;
     int log_level, log_format; /* enum log_level, enum log_format */

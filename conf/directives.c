@@ -122,8 +122,7 @@ static const struct section audit_section = {.name = "audit", ROWS(audit_rows), 
 static const struct directive hold_rows[] = {
     {"output_cap", TYPE_COUNT, 0, AT(conf, hold.output_cap_tok), .fallback = "8192", .min = 1, .max = 10000000,
      .prose = "Output tokens held for a call that states no bound and whose model has none."},
-    {"floor", TYPE_COUNT, 0, AT(conf, hold.floor_tok), .fallback = "256", .min = 1, .max = 1000000,
-     .prose = "Fewest output tokens a hold is made for."},
+    LATER("floor", "Fewest output tokens that a clamped call is left with."),
     LATER("slice", "Share of a budget leased at once."),
     {"max_share_key", TYPE_PERCENT, 0, AT(conf, hold.max_share_key), .fallback = "25%", .min = 1, .max = FACTOR_ONE,
      .prose = "Share of a team's budget that one key's calls in flight may hold."},
@@ -181,7 +180,7 @@ static const struct directive disclose_rows[] = {
     {"budget", TYPE_CUSTOM, 0, .offset = 0, .fallback = "team", .read = read_disclose_budget,
      .schema = "\"enum\": [\"none\", \"key\", \"team\", \"organization\"]",
      .prose = "The widest level that x-tollgate-budget-remaining may show."},
-    {"explain", TYPE_BOOL, 0, AT(conf, disclose.explain), .fallback = "false",
+    {"explain", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "false", WORDS("false", "!true"),
      .prose = "Whether x-tollgate-explain: 1 is answered."},
 };
 static const struct section disclose_section = {.name = "disclose", ROWS(disclose_rows), .size = sizeof(struct conf)};

@@ -76,6 +76,7 @@ void answer_put(struct answer *a, const struct event *e) {
     a->no_store = a->no_store || e->bits & EVENT_NO_STORE;
     a->finish = e->bits & EVENT_FINISH ? e->finish : a->finish;
     a->text_bytes += e->text_bytes;
+    a->pieces += (e->bits & (EVENT_CONTENT | EVENT_PLAIN)) == EVENT_CONTENT;
     if (e->bits & EVENT_USAGE)
         a->usage = e->usage;
     if (a->keeping && a->bytes.n > ANSWER_KEEP_MAX)
@@ -109,12 +110,12 @@ void answer_restart(struct answer *a) {
     a->no_store = false;
     a->finish = FINISH_NONE;
     a->usage = (struct usage){0};
-    a->text_bytes = 0;
+    a->text_bytes = a->pieces = 0;
 }
 
 bool answer_join(struct answer *a, struct answer_reader *r) {
     assert(!r->of);
-    if (a->start != 0)
+    if (a->start != 0 || a->err)
         return false;
     r->of = answer_take(a);
     r->at = 0;

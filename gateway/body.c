@@ -156,6 +156,8 @@ static enum walk claim_idempotency(struct request *r) {
 
 static enum walk begin_body(struct request *r) {
     enum err e = head_problem(r);
+    if (e == ERR_TOO_LARGE && !http_field_get(exchange_head(r->client), "expect", NULL).at)
+        exchange_want_body(r->client); /* it is on its way already: read past it, so that the answer can be read */
     if (e)
         return refuse_body(r, e);
     str_init(&r->body, (size_t)r->conf->http.max_body);

@@ -69,6 +69,11 @@ static size_t requests_open(const struct gateway *g) {
     return n;
 }
 
+/* A request that is over may have left an answer that its client is still taking. */
+static bool drained(const struct gateway *g, int64_t now_us) {
+    return now_us >= g->drain_until_us || (requests_open(g) == 0 && front_leaving(g->front) == 0);
+}
+
 static void flush_strangers(struct gateway *g, int64_t now_us) {
     for (enum err e = ERR_NONE + 1; e < ERR_N; e++)
         if (g->strangers[e]) {
@@ -94,7 +99,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
         flush_strangers(g, clock_wall_us());
     g->stranger_second = second;
     audit_flush(g->audit);
-    if (g->draining && (requests_open(g) == 0 || now_us >= g->drain_until_us))
+    if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
 }
 
@@ -112,6 +117,29 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
                                      .status = err_row(e)->status},
               clock_wall_us());
     gateway_turn_soon(g);
+}
+
+/* ---- the budget of retries ---- */
+
+static void renew_window(struct gateway *g) {
+    int64_t now_us = clock_mono_us();
+    if (now_us - g->traffic.since_us < RETRY_WINDOW_US)
+        return;
+    g->traffic.calls = g->traffic.retries = 0;
+    g->traffic.since_us = now_us;
+}
+
+void gateway_count_call(struct gateway *g) {
+    renew_window(g);
+    g->traffic.calls++;
+}
+
+bool gateway_may_retry(struct gateway *g, const struct conf *c) {
+    renew_window(g);
+    if (g->traffic.retries >= RETRIES_FREE + g->traffic.calls * c->retries.budget / FACTOR_ONE)
+        return false;
+    g->traffic.retries++;
+    return true;
 }
 
 /* ---- clients ---- */
@@ -138,6 +166,7 @@ static void admin_on_bad(struct exchange *x, enum err e, const char *what, struc
 }
 
 static const struct front_ops client_ops = {on_head, on_bad, on_change};
+static const struct front_ops metrics_ops = {metrics_on_head, admin_on_bad, admin_on_change};
 static const struct front_ops admin_ops = {admin_on_head, admin_on_bad, admin_on_change};
 
 static struct front_limits limits_of(const struct conf *c, int64_t connections) {
@@ -178,27 +207,35 @@ static void on_settled(const struct audit_settled *s, void *user) {
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
 #define OLDEST_OPEN_US (32 * US_PER_DAY)
 
+static struct audit_options audit_options_of(struct gateway *g, const struct conf *c, int64_t now_us) {
+    return (struct audit_options){.directory = c->audit.directory,
+                                  .chain = g->chain,
+                                  .sync_request = c->audit.sync_request,
+                                  .interval_us = c->audit.interval_us,
+                                  .head_every = c->audit.head_every,
+                                  .head_interval_us = c->audit.head_interval_us,
+                                  .head_key = c->audit.head_key,
+                                  .version = TOLLGATE_VERSION,
+                                  .conf_digest = c->digest,
+                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
+                                  .settled = on_settled,
+                                  .user = g};
+}
+
+static void record_conf(struct gateway *g, const char *what) {
+    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = g->conf->digest, .what = what},
+              clock_wall_us());
+    gateway_turn_soon(g);
+}
+
 static bool open_audit(struct gateway *g, struct str *why) {
-    char chain[128];
-    const struct conf *c = g->conf;
     int64_t now_us = clock_wall_us();
-    snprintf(chain, sizeof(chain), "%s.0", c->node);
-    g->audit = audit_open(&(struct audit_options){.directory = c->audit.directory,
-                                                  .chain = chain,
-                                                  .sync_request = c->audit.sync_request,
-                                                  .interval_us = c->audit.interval_us,
-                                                  .head_every = c->audit.head_every,
-                                                  .head_interval_us = c->audit.head_interval_us,
-                                                  .head_key = c->audit.head_key,
-                                                  .version = TOLLGATE_VERSION,
-                                                  .conf_digest = c->digest,
-                                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
-                                                  .settled = on_settled,
-                                                  .user = g},
-                          g->loop, now_us, why);
+    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
+    struct audit_options options = audit_options_of(g, g->conf, now_us);
+    g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
-    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = c->digest, .what = "loaded"}, now_us);
+    record_conf(g, "loaded");
     return true;
 }
 
@@ -214,7 +251,7 @@ static bool listen_all(struct gateway *g, struct str *why) {
         return false;
     if (!c->metrics_address)
         return true;
-    g->metrics_front = front_new(g->loop, &few, &admin_ops, g);
+    g->metrics_front = front_new(g->loop, &few, &metrics_ops, g);
     return front_listen(g->metrics_front, c->metrics_address, NULL, NULL, why);
 }
 
@@ -283,6 +320,7 @@ static void make_rooms(struct gateway *g) {
     list_init(&g->ready);
     map_init(&g->by_id);
     map_init(&g->idempotent);
+    map_init(&g->unasked);
     map_init(&g->engines);
     metrics_init(&g->metrics);
 }
@@ -311,6 +349,16 @@ void gateway_run(struct gateway *g) {
 
 /* ---- changing and ending ---- */
 
+static void swap_conf(struct gateway *g, struct conf *next) {
+    struct front_limits limits = limits_of(next, next->http.max_connections);
+    conf_drop(g->conf);
+    g->conf = next;
+    front_set_limits(g->front, &limits);
+    cache_resize(g->cache, next->cache.size_bytes);
+    log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
+    record_conf(g, "reloaded");
+}
+
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
     struct conf *next = load_conf(g->conf_path, report);
     struct str restart;
@@ -325,16 +373,12 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return good;
     }
-    struct conf *before = g->conf;
-    g->conf = next;
-    conf_drop(before);
-    struct front_limits limits = limits_of(next, next->http.max_connections);
-    front_set_limits(g->front, &limits);
-    cache_resize(g->cache, next->cache.size_bytes);
-    log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
-    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = next->digest, .what = "reloaded"},
-              clock_wall_us());
-    gateway_turn_soon(g);
+    struct audit_options options = audit_options_of(g, next, clock_wall_us());
+    if (!audit_tune(g->audit, &options, report)) {
+        conf_drop(next);
+        return false;
+    }
+    swap_conf(g, next);
     return true;
 }
 
@@ -393,6 +437,7 @@ void gateway_close(struct gateway *g) {
         event_free(g->signals[i]);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
+    map_fini(&g->unasked);
     metrics_fini(&g->metrics);
     conf_drop(g->conf);
     loop_free(g->loop);

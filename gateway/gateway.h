@@ -12,6 +12,8 @@
 #include "gateway/request.h"
 
 #define TOLLGATE_VERSION "0.1.0"
+#define RETRY_WINDOW_US (10 * US_PER_S)
+#define RETRIES_FREE 100          /* ten a second: what a quiet gateway may always try again */
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;
@@ -31,16 +33,23 @@ struct gateway {
     struct list ready;      /* to be run in this or the next turn */
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
+    struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
     char admin_token[80]; /* secret */
+    char chain[128];      /* of the audit log: "<node>.0" */
+    struct {              /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
+        int64_t since_us, calls, retries;
+    } traffic;
     bool draining;
     int64_t drain_until_us;
     int64_t started_us;
     int64_t stranger_second; /* flood control of refuse records */
     int64_t strangers[ERR_N];
     int64_t strangers_now;
+    uint8_t id_bytes[64 * REQUEST_ID_BYTES]; /* random, for ids to come */
+    size_t id_bytes_left;
 };
 
 /* Builds the house and listens. NULL with sentences in `why`. */
@@ -51,12 +60,18 @@ void gateway_turn_soon(struct gateway *g);
 /* Loads the conf anew and swaps it in, or refuses it whole: false, with what is wrong in `report`. */
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
 void gateway_drain(struct gateway *g);
+/* Whether one more try within a rung fits retries.budget, a share of recent calls, so that an outage is not multiplied;
+ * counts it if so. Going down a rung is bounded by attempts and the deadline alone. */
+bool gateway_may_retry(struct gateway *g, const struct conf *c);
+void gateway_count_call(struct gateway *g);
 /* A refuse record for somebody without a key: in full up to STRANGERS_PER_S a second, then counted. */
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
 
 /* gateway/admin.c */
+void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
+void metrics_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 

@@ -13,7 +13,7 @@ static bool can_take(const struct request *r) {
 static void make_writer(struct request *r) {
     if (r->writer)
         return;
-    bool replay = strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0;
+    bool replay = r->cache_word && (strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0);
     r->writer = writer_new(&(struct writer_options){.endpoint = r->call.endpoint,
                                                     .stream = r->call.stream,
                                                     .include_usage = r->call.include_usage,

@@ -7,7 +7,8 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-#define ARENA_BLOCK_BYTES 4096 /* small blocks come in pages */
+#define ARENA_FIRST_BYTES 1024 /* most arenas hold a few short strings: one event's, one small call's */
+#define ARENA_BLOCK_BYTES 4096 /* more comes in pages */
 
 struct arena_block {
     struct arena_block *next;
@@ -72,7 +73,7 @@ void arena_fini(struct arena *a) {
 }
 
 static struct arena_block *block_new(struct arena *a, size_t size) {
-    size_t room = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
+    size_t least = a->head ? ARENA_BLOCK_BYTES : ARENA_FIRST_BYTES, room = size > least ? size : least;
     struct arena_block *b = refused(room) ? NULL : calloc(1, sizeof(*b) + room);
     if (!b)
         return NULL;

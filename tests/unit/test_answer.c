@@ -1,188 +1,154 @@
-/* The counted answer: what readers see, what a window forgets, when a writer must stop. */
+/* The counted answer: who may join, what is kept, and when its writer must stop. */
 #include "gateway/answer.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
-#define TEXT_MAX (64 * 1024)
-
-static char text[TEXT_MAX];
-static int woken;
+struct seen {
+    struct answer_reader reader;
+    int woken;
+};
 
 static void on_wake(struct answer_reader *r) {
-    (void)r;
-    woken++;
+    container_of(r, struct seen, reader)->woken++;
 }
 
-/* An event of n bytes whose first byte tells it from others. */
-static void put(struct answer *a, unsigned bits, size_t n, char mark) {
-    memset(text, 'x', sizeof text);
-    text[0] = mark;
-    struct part part = {.text = span_from(text, n)};
-    struct event e = {.bits = bits, .parts = &part, .n_parts = 1, .text_bytes = (int64_t)n};
+static void put(struct answer *a, unsigned bits, struct span data) {
+    struct event e = {.bits = bits, .data = data, .text_bytes = (int64_t)data.n};
     answer_put(a, &e);
 }
 
-static char next(struct answer_reader *r) {
-    struct part parts[EVENT_PARTS_MAX];
+static bool next_is(struct seen *s, struct span data) {
+    static struct part parts[EVENT_PARTS_MAX];
     struct event e;
-    return answer_next(r, &e, parts) ? e.parts[0].text.at[0] : '-';
+    return answer_next(&s->reader, &e, parts) && span_equal(e.data, data);
 }
 
-static struct answer_reader new_reader(void) {
-    return (struct answer_reader){.wake = on_wake};
+static bool nothing(struct seen *s) {
+    static struct part parts[EVENT_PARTS_MAX];
+    struct event e;
+    return !answer_next(&s->reader, &e, parts);
 }
 
-Test(answer, nothing_is_read_before_content_and_everything_after) {
+Test(answer, nothing_is_read_before_content_and_then_all_in_order) {
     struct answer *a = answer_new(false);
-    struct answer_reader r = new_reader();
-    woken = 0;
-    cr_assert(answer_join(a, &r));
-    put(a, 0, 10, 'a');
-    cr_expect_eq(next(&r), '-');
-    cr_expect_eq(woken, 0, "a role alone wakes nobody");
-    put(a, EVENT_CONTENT, 10, 'b');
-    cr_expect_eq(woken, 1);
-    cr_expect_eq(next(&r), 'a');
-    cr_expect_not(answer_read_all(&r));
-    cr_expect_eq(next(&r), 'b');
-    cr_expect_eq(next(&r), '-');
-    cr_expect(answer_read_all(&r));
+    struct seen s = {.reader.wake = on_wake};
+    cr_assert(answer_join(a, &s.reader));
+    put(a, 0, SPAN("role"));
+    cr_expect(s.woken == 0 && nothing(&s));
+    put(a, EVENT_CONTENT, SPAN("hello"));
+    cr_expect_eq(s.woken, 1);
+    cr_expect(next_is(&s, SPAN("role")) && next_is(&s, SPAN("hello")) && nothing(&s));
+    cr_expect(answer_read_all(&s.reader));
     answer_end(a, ERR_NONE, NULL);
-    answer_end(a, ERR_UPSTREAM, "the first end stands");
-    cr_expect(woken == 2 && a->ended && a->err == ERR_NONE);
-    answer_leave(&r);
+    answer_end(a, ERR_UPSTREAM, "the first end counts");
+    cr_expect(a->err == ERR_NONE && s.woken == 2);
+    answer_leave(&s.reader);
+    answer_leave(&s.reader);
     answer_drop(a);
 }
 
-Test(answer, a_window_forgets_what_was_read_and_takes_no_new_reader) {
-    struct answer *a = answer_new(false);
-    struct answer_reader r = new_reader(), late = new_reader();
-    cr_assert(answer_join(a, &r));
-    put(a, EVENT_CONTENT, 1000, 'a');
-    put(a, EVENT_CONTENT, 1000, 'b');
-    cr_expect(next(&r) == 'a' && next(&r) == 'b' && next(&r) == '-');
-    cr_expect_eq(a->bytes.n, 0);
-    cr_expect_eq(a->start, a->end);
-    cr_expect_not(answer_join(a, &late));
-    cr_expect_null(late.of);
-    answer_leave(&r);
-    answer_drop(a);
-}
-
-Test(answer, a_window_has_no_room_while_its_slowest_reader_lags) {
-    struct answer *a = answer_new(false);
-    struct answer_reader fast = new_reader(), slow = new_reader();
-    cr_assert(answer_join(a, &fast) && answer_join(a, &slow));
-    size_t n = 0;
-    for (; answer_room(a); n++)
-        put(a, EVENT_CONTENT, 1000, (char)('a' + n % 26));
-    cr_expect(a->bytes.n >= ANSWER_WINDOW && a->bytes.n < ANSWER_WINDOW + 2000, "%zu events", n);
-    for (size_t i = 0; i < n; i++)
-        cr_expect_eq(next(&fast), (char)('a' + i % 26));
-    cr_expect_not(answer_room(a), "the slow one has not read");
-    woken = 0;
-    cr_expect_eq(next(&slow), 'a');
-    cr_expect(answer_room(a));
-    cr_expect_eq(woken, 2, "who makes room wakes the one who writes");
-    answer_leave(&slow);
-    cr_expect(answer_room(a), "a reader that leaves holds nobody up");
-    cr_expect_eq(answer_readers(a), 1);
-    answer_leave(&fast);
-    answer_drop(a);
-}
-
-Test(answer, a_kept_answer_is_read_from_its_start_at_any_time) {
+Test(answer, a_try_that_failed_before_content_leaves_nothing) {
     struct answer *a = answer_new(true);
-    struct answer_reader r = new_reader(), late = new_reader();
-    cr_assert(answer_join(a, &r));
-    for (char c = 'a'; c <= 'z'; c++) {
-        put(a, EVENT_CONTENT, 5000, c);
-        cr_expect_eq(next(&r), c);
-        cr_expect(answer_room(a));
-    }
-    answer_end(a, ERR_NONE, NULL);
-    cr_assert(answer_join(a, &late));
-    for (char c = 'a'; c <= 'z'; c++)
-        cr_expect_eq(next(&late), c);
-    struct answer *stored = answer_from(str_span(&a->bytes));
-    struct answer_reader again = new_reader();
-    cr_assert(answer_join(stored, &again));
-    cr_expect(stored->ended && next(&again) == 'a');
-    answer_leave(&again);
-    answer_drop(stored);
-    answer_leave(&late);
-    answer_leave(&r);
-    answer_drop(a);
-}
-
-Test(answer, past_its_limit_a_kept_answer_becomes_a_window) {
-    struct answer *a = answer_new(true);
-    struct answer_reader r = new_reader(), late = new_reader();
-    cr_assert(answer_join(a, &r));
-    for (size_t n = 0; n <= ANSWER_KEEP_MAX; n += TEXT_MAX) {
-        put(a, EVENT_CONTENT, TEXT_MAX, 'a');
-        cr_expect_eq(next(&r), 'a');
-    }
-    cr_expect_not(a->keeping);
-    cr_expect_eq(next(&r), '-');
-    cr_expect_lt(a->bytes.n, ANSWER_WINDOW);
-    cr_expect_not(answer_join(a, &late));
-    answer_leave(&r);
-    answer_drop(a);
-}
-
-Test(answer, a_failed_try_is_forgotten_before_content) {
-    struct answer *a = answer_new(true);
-    struct answer_reader r = new_reader();
-    cr_assert(answer_join(a, &r));
-    put(a, EVENT_NO_STORE, 10, 'a');
+    struct seen s = {0};
+    cr_assert(answer_join(a, &s.reader));
+    put(a, EVENT_NO_STORE, SPAN("of the first try"));
     answer_restart(a);
-    cr_expect(a->end == 0 && !a->no_store && a->text_bytes == 0);
-    put(a, EVENT_CONTENT, 10, 'b');
-    cr_expect_eq(next(&r), 'b');
-    cr_expect_eq(next(&r), '-');
-    answer_leave(&r);
+    cr_expect(!a->no_store && a->text_bytes == 0 && a->end == 0);
+    put(a, EVENT_PLAIN, SPAN("of the second"));
+    cr_expect(next_is(&s, SPAN("of the second")) && nothing(&s));
+    answer_leave(&s.reader);
     answer_drop(a);
 }
 
-Test(answer, it_lives_as_long_as_somebody_counts_it) {
-    struct answer *a = answer_new(false);
-    struct answer_reader r = new_reader();
-    cr_assert(answer_join(a, &r));
+Test(answer, a_kept_answer_takes_late_readers_and_can_be_stored) {
+    struct answer *a = answer_new(true);
+    struct seen first = {0}, late = {0}, again = {0};
+    cr_assert(answer_join(a, &first.reader));
+    put(a, EVENT_CONTENT, SPAN("one"));
+    cr_expect(next_is(&first, SPAN("one")));
+    cr_assert(answer_join(a, &late.reader));
+    cr_expect_eq(answer_readers(a), 2);
+    cr_expect(next_is(&late, SPAN("one")));
+    answer_leave(&late.reader);
+    put(a, EVENT_FINISH, SPAN("two"));
+    answer_end(a, ERR_NONE, NULL);
+    struct answer *stored = answer_from(str_span(&a->bytes));
+    cr_assert(answer_join(stored, &again.reader));
+    cr_expect(next_is(&again, SPAN("one")) && next_is(&again, SPAN("two")) && nothing(&again));
+    cr_expect(stored->ended && stored->keeping);
+    answer_leave(&again.reader);
+    answer_leave(&first.reader);
+    answer_drop(stored);
     answer_drop(a);
-    put(a, EVENT_CONTENT, 10, 'b');
-    cr_expect_eq(next(&r), 'b');
-    answer_leave(&r);
-    answer_leave(&r); /* twice is once */
 }
 
-/* Any order of puts and reads: each reader sees every event once and in order, and start + bytes == end. */
-Test(answer, any_order_of_puts_and_reads_gives_each_reader_all_of_it) {
-    for (unsigned seed = 1; seed <= 40; seed++) {
-        struct answer *a = answer_new(seed % 2);
-        struct answer_reader readers[3];
-        size_t seen[3] = {0}, written = 0;
-        uint64_t x = seed * 2654435761u;
-        for (size_t i = 0; i < 3; i++) {
-            readers[i] = new_reader();
-            cr_assert(answer_join(a, &readers[i]));
-        }
-        for (int step = 0; step < 600; step++) {
-            x = x * 6364136223846793005u + 1442695040888963407u;
-            unsigned pick = (unsigned)(x >> 33) % 4;
-            if (pick == 3 && answer_room(a))
-                put(a, EVENT_CONTENT, 1 + (x >> 40) % 3000, (char)('a' + written++ % 26));
-            char c = pick < 3 ? next(&readers[pick]) : '-';
-            if (c != '-')
-                cr_assert_eq(c, (char)('a' + seen[pick]++ % 26));
-            cr_assert_eq(a->start + a->bytes.n, a->end);
-        }
-        for (size_t i = 0; i < 3; i++) {
-            for (char c; (c = next(&readers[i])) != '-';)
-                cr_assert_eq(c, (char)('a' + seen[i]++ % 26));
-            cr_expect_eq(seen[i], written);
-            answer_leave(&readers[i]);
-        }
-        answer_drop(a);
+static char page[4096];
+
+/* Puts pages while there is room; how many. */
+static int fill(struct answer *a, int most) {
+    int n = 0;
+    while (n < most && answer_room(a)) {
+        put(a, EVENT_CONTENT, span_from(page, sizeof(page)));
+        n++;
     }
+    return n;
+}
+
+Test(answer, a_window_holds_no_more_than_its_slowest_reader_left) {
+    struct answer *a = answer_new(false);
+    struct seen slow = {0}, fast = {0};
+    cr_assert(answer_join(a, &slow.reader) && answer_join(a, &fast.reader));
+    int n = fill(a, 1000);
+    cr_expect(n * sizeof(page) >= ANSWER_WINDOW && a->bytes.n < ANSWER_WINDOW + 2 * sizeof(page));
+    while (!nothing(&fast))
+        ;
+    cr_expect_not(answer_room(a), "the slow one has read nothing");
+    answer_leave(&slow.reader);
+    cr_expect(answer_room(a));
+    for (int i = 0; i < 1000; i++) {
+        put(a, EVENT_CONTENT, span_from(page, sizeof(page)));
+        cr_assert(next_is(&fast, span_from(page, sizeof(page))));
+        cr_assert_leq(a->bytes.n, ANSWER_WINDOW + 2 * sizeof(page));
+    }
+    struct seen late = {0};
+    cr_expect_not(answer_join(a, &late.reader), "its beginning is gone");
+    answer_leave(&fast.reader);
+    answer_drop(a);
+}
+
+Test(answer, one_kept_too_long_becomes_a_window) {
+    struct answer *a = answer_new(true);
+    struct seen s = {0}, late = {0};
+    cr_assert(answer_join(a, &s.reader));
+    fill(a, 2 * ANSWER_KEEP_MAX / (int)sizeof(page));
+    cr_expect_not(a->keeping);
+    cr_expect_leq(a->bytes.n, ANSWER_KEEP_MAX + 2 * sizeof(page));
+    while (!nothing(&s))
+        ;
+    cr_expect(answer_room(a) && answer_read_all(&s.reader));
+    cr_expect_not(answer_join(a, &late.reader));
+    answer_leave(&s.reader);
+    answer_drop(a);
+}
+
+Test(answer, stored_bytes_that_cannot_be_read_end_with_an_error) {
+    struct answer *a = answer_from(SPAN("not packed events"));
+    struct seen s = {0};
+    cr_assert(answer_join(a, &s.reader));
+    cr_expect(nothing(&s) && nothing(&s) && answer_read_all(&s.reader));
+    answer_leave(&s.reader);
+    answer_drop(a);
+}
+
+Test(answer, one_that_has_failed_takes_no_new_reader) {
+    struct answer *a = answer_new(true);
+    struct seen first = {0}, late = {0};
+    cr_assert(answer_join(a, &first.reader));
+    put(a, EVENT_CONTENT, SPAN("half"));
+    answer_end(a, ERR_CLIENT_GONE, NULL);
+    cr_expect(!answer_join(a, &late.reader), "whoever comes now can still have a whole one");
+    cr_expect(next_is(&first, SPAN("half")), "those who are there see how it ends");
+    answer_leave(&first.reader);
+    answer_drop(a);
 }

@@ -26,7 +26,6 @@ Test(conf_load, defaults_stand_where_nothing_is_said) {
     cr_expect_eq(c->audit.interval_us, 100 * US_PER_MS);
     cr_expect_eq(c->audit.head_every, 1000);
     cr_expect_eq(c->hold.output_cap_tok, 8192);
-    cr_expect_eq(c->hold.floor_tok, 256);
     cr_expect_eq(c->hold.max_share_key, 2500);
     cr_expect_eq(c->hold.max_share_team, 5000);
     cr_expect_eq(c->cache.size_bytes, 256 << 20);
@@ -38,7 +37,7 @@ Test(conf_load, defaults_stand_where_nothing_is_said) {
     cr_expect_eq(c->health.samples, 20);
     cr_expect_eq(c->health.cool_down_us, 2 * US_PER_S);
     cr_expect_eq(c->health.cool_down_max_us, 5 * US_PER_MIN);
-    cr_expect(c->disclose.target && c->disclose.cost && c->disclose.attempts && !c->disclose.explain);
+    cr_expect(c->disclose.target && c->disclose.cost && c->disclose.attempts);
     cr_expect(c->disclose.budget_key && c->disclose.budget_team && !c->disclose.budget_organization);
     cr_expect_null(c->price_default);
     cr_expect_eq(strlen(c->digest), 64);
