@@ -225,6 +225,13 @@ struct json json_member(struct json object, const char *name) {
     return v.kind == JSON_NULL ? (struct json){0} : v;
 }
 
+void json_members(struct json object, const char *const *names, struct json *out, size_t n) {
+    (void)json_pick(object, names, out, n); /* of two of one name the last counts, as for json_member */
+    for (size_t i = 0; i < n; i++)
+        if (out[i].kind == JSON_NULL)
+            out[i] = (struct json){0};
+}
+
 bool see_model(struct check *k, struct json v) {
     k->call->model_at = v.raw;
     k->call->model = json_text(v, k->arena);

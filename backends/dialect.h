@@ -62,6 +62,7 @@ bool see_seed(struct check *k, struct json v);
 bool see_max_output(struct check *k, struct json v);           /* the largest of all that are said */
 bool see_strings(struct check *k, struct json v);              /* elements of an array are strings */
 struct json json_member(struct json object, const char *name); /* null counts as absent */
+void json_members(struct json object, const char *const *names, struct json *out, size_t n); /* in one walk */
 
 #define MAX_TOK 2147483647.0 /* against token counts that overflow a product with a price */
 

@@ -196,13 +196,15 @@ const char *json_pick(struct json object, const char *const *names, struct json 
     if (object.kind != JSON_OBJECT)
         return NULL;
     json_walk_init(&w, object);
-    while (json_walk_next(&w, &at, &value))
+    while (json_walk_next(&w, &at, &value)) {
+        bool escaped = at.n && memchr(at.at, '\\', at.n);
         for (size_t i = 0; i < n; i++)
-            if (json_name_is(at, names[i])) {
+            if (escaped ? json_name_is(at, names[i]) : span_is(at, names[i])) {
                 if (out[i].kind != JSON_NONE && !twice)
                     twice = names[i];
                 out[i] = value;
             }
+    }
     return twice;
 }
 

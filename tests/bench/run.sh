@@ -132,7 +132,7 @@ report_engine() {
 
 [ -x "$BIN" ] && [ -x "$TOOLS/load" ] || { echo "build first: make bench" >&2; exit 1; }
 TINY_BACKEND= TINY_ALIAS=
-[ -f conf/tiny/config.json ] && TINY_BACKEND="  local: {protocol: decode, model: \"$PWD/conf/tiny\", price: {input: 0, output: 0}}" TINY_ALIAS="  tiny: local/tiny"
+[ -f conf/tiny/base/config.json ] && TINY_BACKEND="  local: {protocol: decode, model: \"$PWD/conf/tiny/base\", price: {input: 0, output: 0}}" TINY_ALIAS="  tiny: local/base"
 TARGETS=(direct tollgate)
 for proxy in nginx haproxy; do
     if command -v $proxy >/dev/null; then TARGETS+=($proxy); else echo "$proxy is not installed, left out"; fi
