@@ -70,24 +70,29 @@ static bool check_escape(struct check *c) {
     return true;
 }
 
-/* Eight bytes at a time while none of them is a quote, a backslash, a control character or outside ASCII: the carry into a
- * byte's top bit says which. */
-static void skip_plain(struct check *c) {
+/* Eight bytes at a time while none of them is a quote, a backslash, a control character or outside ASCII: the borrow into
+ * a byte's top bit says which. */
+size_t json_plain_bytes(const char *at, size_t n) {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-    for (uint64_t w; c->n - c->i >= sizeof(w); c->i += sizeof(w)) {
-        memcpy(&w, c->at + c->i, sizeof(w));
+    size_t i = 0;
+    for (uint64_t w; n - i >= sizeof(w); i += sizeof(w)) {
+        memcpy(&w, at + i, sizeof(w));
         uint64_t quote = w ^ (ones * '"'), slash = w ^ (ones * '\\');
         uint64_t odd = (w - ones * 0x20) | (quote - ones) | (slash - ones) | w;
         if (odd & tops)
-            return;
+            break;
     }
+    for (; i < n; i++)
+        if ((unsigned char)at[i] < 0x20 || (unsigned char)at[i] >= 0x80 || at[i] == '"' || at[i] == '\\')
+            break;
+    return i;
 }
 
 static bool check_string(struct check *c) {
     if (!take(c, '"'))
         return fail(c, "expected a string");
     while (c->i < c->n) {
-        skip_plain(c);
+        c->i += json_plain_bytes((const char *)c->at + c->i, c->n - c->i);
         if (c->i == c->n)
             break;
         unsigned char b = c->at[c->i];
