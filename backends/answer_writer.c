@@ -89,16 +89,15 @@ void writer_fail(struct writer *w, enum err e, const char *message, const char *
 /* --- bytes --- */
 /* A line end in JSON can only be white space between tokens: it leaves as a blank. */
 static void put_line(struct str *out, struct span s) {
-    size_t from = out->n;
-    str_put(out, s);
-    if (out->over || !s.n)
-        return;
-    char *at = out->at + from;
-    for (char *end; (end = memchr(at, '\n', out->n - (size_t)(at - out->at))); at = end + 1)
-        *end = ' ';
-    at = out->at + from;
-    for (char *end; (end = memchr(at, '\r', out->n - (size_t)(at - out->at))); at = end + 1)
-        *end = ' ';
+    while (s.n) {
+        size_t n = span_line(s);
+        str_put(out, (struct span){s.at, n});
+        if (n < s.n)
+            str_putc(out, ' '); /* a line end in JSON can only be white space between tokens */
+        n += n < s.n;
+        s.at += n;
+        s.n -= n;
+    }
 }
 
 void put_edited(struct str *out, struct span data, size_t from, size_t to, const struct edits *edits) {

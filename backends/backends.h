@@ -46,6 +46,7 @@ struct llm_call {
     struct span model_at; /* the raw value in body, quotes included: the splice */
     bool stream;
     bool include_usage;         /* OpenAI: stream_options.include_usage */
+    bool usage_unasked;         /* the provider knows no stream_options: only what the client said of them is written */
     struct json stream_options; /* raw value if there; kind JSON_NONE if not */
     struct call_size size;
     struct call_traits traits;

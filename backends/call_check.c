@@ -222,7 +222,9 @@ void check_url(struct check *k, struct json url) {
 
 struct json json_member(struct json object, const char *name) {
     struct json v = object.kind == JSON_OBJECT ? json_get(object, name) : (struct json){0};
-    return v.kind == JSON_NULL ? (struct json){0} : v;
+    if (v.kind == JSON_NULL)
+        v = (struct json){0};
+    return v;
 }
 
 void json_members(struct json object, const char *const *names, struct json *out, size_t n) {

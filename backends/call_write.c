@@ -35,11 +35,11 @@ static struct span quoted(struct span text, struct arena *a) {
     return arena_str(a, &s);
 }
 
-/* OpenAI streams: usage is always asked of the provider, whatever the client asked of us. */
+/* OpenAI streams: usage is always asked of a provider that can be asked, whatever the client asked of us. */
 static struct edit usage_edit(const struct llm_call *c) {
     struct span body = c->body.raw, raw = c->stream_options.raw;
     bool speaks = c->endpoint == ENDPOINT_CHAT || c->endpoint == ENDPOINT_COMPLETIONS;
-    if (!speaks || !c->stream || c->include_usage)
+    if (!speaks || !c->stream || c->include_usage || c->usage_unasked)
         return (struct edit){0};
     if (c->stream_options.kind == JSON_NONE)
         return (struct edit){body.n - 1, 0, SPAN(",\"stream_options\":{\"include_usage\":true}")};

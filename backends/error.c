@@ -100,9 +100,9 @@ static int status_of(const struct provider_error *e) {
                 {"api_error", 500},
                 {"server_error", 500},
                 {"internal", 500}};
-    int number = 0;
-    if (sscanf(e->code, "%d", &number) == 1 && number >= 400 && number <= 599)
-        return number;
+    int64_t number = 0;
+    if (span_to_i64(span_of(e->code), &number) && number >= 400 && number <= 599)
+        return (int)number;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (strcasestr(e->code, rows[i].word) || strcasestr(e->type, rows[i].word))
             return rows[i].status;

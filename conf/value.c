@@ -40,6 +40,12 @@ static bool keep(struct reader *r, const struct directive *d, const struct node 
     return true;
 }
 
+/* What stands where a digest belongs may be the secret itself: it is not repeated. */
+bool value_hidden(struct reader *r, const struct node *n, const char *expected) {
+    problem_at(r->report, n, "expected %s, found something else of %zu characters", expected, n->text.n);
+    return false;
+}
+
 bool value_wrong(struct reader *r, const struct node *n, const char *expected) {
     problem_at(r->report, n, "expected %s, found '%.*s'", expected, SPAN_ARG(n->text));
     return false;

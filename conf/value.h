@@ -23,6 +23,7 @@
 #define X(name) bool name(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more);
 TEXT_READERS(X)
 #undef X
-bool value_wrong(struct reader *r, const struct node *n, const char *expected); /* says so; always false */
+bool value_wrong(struct reader *r, const struct node *n, const char *expected);  /* says so; always false */
+bool value_hidden(struct reader *r, const struct node *n, const char *expected); /* ... without what was found */
 
 #endif

@@ -179,7 +179,7 @@ bool read_address(struct reader *r, const struct directive *d, const struct node
 
 bool read_sha256(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {
     (void)d, (void)more;
-    return hex_read(n->text, at, SHA256_BYTES) || value_wrong(r, n, "64 hex digits");
+    return hex_read(n->text, at, SHA256_BYTES) || value_hidden(r, n, "64 hex digits");
 }
 
 bool read_zone(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {

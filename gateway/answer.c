@@ -76,6 +76,7 @@ void answer_put(struct answer *a, const struct event *e) {
     a->no_store = a->no_store || e->bits & EVENT_NO_STORE;
     a->finish = e->bits & EVENT_FINISH ? e->finish : a->finish;
     a->text_bytes += e->text_bytes;
+    a->pieces += (e->bits & (EVENT_CONTENT | EVENT_PLAIN)) == EVENT_CONTENT;
     if (e->bits & EVENT_USAGE)
         a->usage = e->usage;
     if (a->keeping && a->bytes.n > ANSWER_KEEP_MAX)
@@ -109,12 +110,12 @@ void answer_restart(struct answer *a) {
     a->no_store = false;
     a->finish = FINISH_NONE;
     a->usage = (struct usage){0};
-    a->text_bytes = 0;
+    a->text_bytes = a->pieces = 0;
 }
 
 bool answer_join(struct answer *a, struct answer_reader *r) {
     assert(!r->of);
-    if (a->start != 0)
+    if (a->start != 0 || a->err)
         return false;
     r->of = answer_take(a);
     r->at = 0;
@@ -144,6 +145,7 @@ bool answer_next(struct answer_reader *r, struct event *e, struct part parts[EVE
     slide(a);
     if (r->at == a->end)
         return false;
+    bool full = a->readers.n > 1 && !answer_room(a);
     struct span rest = span_from(a->bytes.at + (r->at - a->start), a->end - r->at);
     if (!event_unpack(&rest, e, parts)) {
         answer_end(a, ERR_INTERNAL, "A stored answer cannot be read.");
@@ -151,6 +153,8 @@ bool answer_next(struct answer_reader *r, struct event *e, struct part parts[EVE
         return false;
     }
     r->at = a->end - rest.n;
+    if (full && answer_room(a)) /* the one who writes is among the readers, and may have waited for this one */
+        wake_readers(a);
     return true;
 }
 

@@ -33,6 +33,7 @@ struct answer {
     bool degraded;
     struct list readers;
     int64_t text_bytes; /* generated */
+    int64_t pieces;     /* events of a stream with content: none holds less than one token */
 };
 
 struct answer_reader {
@@ -51,7 +52,7 @@ bool answer_room(const struct answer *a);
 void answer_end(struct answer *a, enum err err, const char *message); /* ERR_NONE: well */
 /* A try failed before content: what it wrote is forgotten. */
 void answer_restart(struct answer *a);
-/* A reader begins at the start; false when that is gone. */
+/* A reader begins at the start; false when that is gone, or when the answer is known to have failed. */
 must_check bool answer_join(struct answer *a, struct answer_reader *r);
 void answer_leave(struct answer_reader *r);
 size_t answer_readers(const struct answer *a);

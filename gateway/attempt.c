@@ -119,6 +119,7 @@ static bool open_call(struct request *r, struct attempt *a) {
     struct http_field fields[CALL_FIELDS_MAX];
     struct call_pieces *pieces = arena_alloc(&r->arena, sizeof(*pieces));
     struct str path;
+    r->call.usage_unasked = a->again || map_find(&r->gateway->unasked, span_of(b->name));
     if (!pieces || !call_write(&r->call, attempt_choice(r)->model, &r->arena, pieces))
         return false;
     read_forwarded(r);
@@ -146,17 +147,45 @@ static bool open_call(struct request *r, struct attempt *a) {
     return true;
 }
 
+/* Usage was asked for where the caller did not ask, and the provider's refusal names it. */
+static bool asking_was_refused(const struct request *r) {
+    const struct attempt *a = r->attempt;
+    bool speaks = r->call.endpoint == ENDPOINT_CHAT || r->call.endpoint == ENDPOINT_COMPLETIONS;
+    bool ours = speaks && r->call.stream && !r->call.include_usage && !r->call.usage_unasked;
+    return ours && (a->status == 400 || a->status == 422) && a->plain.n &&
+           memmem(a->plain.at, a->plain.n, "stream_options", 14);
+}
+
+bool attempt_again_unasked(struct request *r) {
+    struct attempt *a = r->attempt;
+    if (!asking_was_refused(r))
+        return false;
+    http_call_close(a->call);
+    a->call = NULL;
+    a->again = true;
+    a->form = FORM_UNKNOWN;
+    str_clear(&a->plain);
+    str_clear(&a->sign);
+    return open_call(r, a);
+}
+
 /* ---- ending ---- */
 
 static int64_t at_most(int64_t v, int64_t max) {
     return v < max ? v : max;
 }
 
+/* Output that came: as long as its text, and never fewer tokens than pieces. */
+static int64_t seen_tok(const struct answer *a) {
+    int64_t tok = budget_text_expect_tok(a->text_bytes);
+    return tok > a->pieces ? tok : a->pieces;
+}
+
 /* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
  * provider did give stays, and is only raised by output that we saw. */
 static void estimate_usage(struct request *r, struct attempt *a, struct usage *u, bool whole) {
     bool sent = a->run || (a->call && http_call_sent(a->call));
-    int64_t seen = budget_text_expect_tok(r->answer->text_bytes);
+    int64_t seen = seen_tok(r->answer);
     if (u->reported && (whole || u->out >= seen))
         return;
     if (!sent || (!whole && !r->answer->content && !r->client_left))
@@ -168,12 +197,26 @@ static void estimate_usage(struct request *r, struct attempt *a, struct usage *u
     u->estimated = true;
 }
 
+static bool holds_our_key(const struct request *r, struct span text) {
+    const struct conf_upstream_key *key = attempt_choice(r)->key;
+    return key && key->value[0] && text.n && memmem(text.at, text.n, key->value, strlen(key->value));
+}
+
+/* A provider that echoes its credential is not quoted: shapes are masked where its words are read, our own key here. */
+static void forget_our_key(struct request *r) {
+    struct provider_error *e = &r->attempt->error;
+    char *const words[] = {e->message, e->code, e->param};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (holds_our_key(r, span_of(words[i])))
+            words[i][0] = '\0';
+}
+
 static void keep_upstream_id(struct request *r, const struct attempt *a) {
     const struct http_head *head = a->call ? http_call_head(a->call) : NULL;
     static const char *const names[] = {"request-id", "x-request-id"};
     for (size_t i = 0; head && i < ARRAY_LEN(names); i++) {
         struct span id = http_field_get(head, names[i], NULL);
-        if (id.n == 0)
+        if (id.n == 0 || holds_our_key(r, id))
             continue;
         str_clear(&r->upstream_id);
         str_put(&r->upstream_id, id);
@@ -201,7 +244,10 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
     if (a->run)
         used = r->answer->usage;
+    if (a->again && outcome == OUTCOME_OK)
+        map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,
                           .why = why,
@@ -231,6 +277,7 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
 void attempt_fail(struct request *r, enum outcome outcome, const char *why) {
     struct answer *answer = r->answer;
     char message[512] = "The provider's answer broke off.";
+    forget_our_key(r);
     if (r->attempt->error.message[0])
         snprintf(message, sizeof(message), "%s", r->attempt->error.message);
     attempt_finish(r, outcome, why);
@@ -320,6 +367,7 @@ static const enum err told[OUTCOME_N] = {
     [OUTCOME_CONTENT_FILTER] = ERR_FILTERED,
     [OUTCOME_NO_SLOT] = ERR_NO_TARGET,
     [OUTCOME_OVER_BUDGET] = ERR_BUDGET,
+    [OUTCOME_LOCAL] = ERR_BUSY,
 };
 
 /* The provider's own words on what is wrong with the call; its status when it is of the caller's making. */
@@ -341,8 +389,8 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED;
+    r->retry_after_us = outcome == OUTCOME_LOCAL ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_LOCAL;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
@@ -378,13 +426,11 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
     int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
-    bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
-    if (!same_rung || gateway_may_retry(r->gateway, r->conf))
+    if (next < 0 || r->plan.choices[next].rung != r->plan.choices[r->at].rung || gateway_may_retry(r->gateway, r->conf))
         return next;
-    for (; next < r->plan.n; next++)
-        if (r->plan.choices[next].rung != r->plan.choices[r->at].rung)
-            return r->plan.choices[next].only_for & REASON_BIT(outcome_reason(outcome)) ? next : -1;
-    return -1;
+    while (next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung)
+        next = plan_next(&r->plan, next, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    return next;
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {

@@ -18,6 +18,7 @@ struct attempt {
     struct str sign;  /* owned; secret */
     enum form form;
     bool first_piece;
+    bool again; /* sent a second time, without asking for usage */
     int status;
     int64_t began_us, first_us; /* since the request began; first_us -1: no content yet */
     int64_t retry_after_us;
@@ -37,6 +38,8 @@ enum walk attempt_next_or_give_up(struct request *r);
 must_check bool attempt_pass_over(struct request *r, enum outcome outcome);
 
 /* For the two halves: attempt.c begins, ends and decides; source.c reads what comes. */
+/* The provider refused what we, not the caller, put into the call: the same try once more, without. False: not so. */
+must_check bool attempt_again_unasked(struct request *r);
 void attempt_succeed(struct request *r);
 /* Before content the answer is begun anew by the next try; after it everybody sees the same error. */
 void attempt_fail(struct request *r, enum outcome outcome, const char *why);

@@ -238,6 +238,8 @@ static void read_failed(struct conn *c, ssize_t n, int error) {
     }
 }
 
+/* Until the socket itself says that it is empty: a short read proves nothing, because one edge may announce both the last
+ * bytes and the RST behind them, and no second edge would come. */
 static void read_socket(struct conn *c) {
     size_t total = 0;
     while (c->readable && !c->paused && c->end == CONN_OPEN && evbuffer_get_length(c->in) < c->in_max) {
@@ -253,8 +255,6 @@ static void read_socket(struct conn *c) {
             continue;
         }
         total += (size_t)n;
-        if ((size_t)n < asked && !c->hup)
-            c->readable = false;
         took_bytes(c, scratch, (size_t)n);
     }
 }

@@ -214,6 +214,15 @@ size_t front_connections(const struct front *f) {
     return f->clients.n;
 }
 
+size_t front_leaving(const struct front *f) {
+    size_t n = 0;
+    for (struct link *k = list_first(&f->clients); k; k = list_next(&f->clients, k)) {
+        enum client_state s = container_of(k, struct client, all)->state;
+        n += s == CLIENT_FLUSH || s == CLIENT_LINGER;
+    }
+    return n;
+}
+
 static void listener_close(struct listener *l) {
     if (l->fd < 0)
         return;

@@ -227,8 +227,9 @@ static void dispose(struct turn_item *i) {
 }
 
 void client_new(struct front *f, struct listener *l, int fd, const char *peer) {
-    SSL *ssl = l->tls ? tls_server(l->tls) : NULL;
-    if ((l->tls && !ssl) || f->clients.n >= (size_t)f->limits.max_connections + OVER_LIMIT_MAX) {
+    bool too_many = f->clients.n >= (size_t)f->limits.max_connections + OVER_LIMIT_MAX;
+    SSL *ssl = l->tls && !too_many ? tls_server(l->tls) : NULL;
+    if (too_many || (l->tls && !ssl)) {
         close(fd);
         return;
     }

@@ -69,6 +69,11 @@ static size_t requests_open(const struct gateway *g) {
     return n;
 }
 
+/* A request that is over may have left an answer that its client is still taking. */
+static bool drained(const struct gateway *g, int64_t now_us) {
+    return now_us >= g->drain_until_us || (requests_open(g) == 0 && front_leaving(g->front) == 0);
+}
+
 static void flush_strangers(struct gateway *g, int64_t now_us) {
     for (enum err e = ERR_NONE + 1; e < ERR_N; e++)
         if (g->strangers[e]) {
@@ -94,7 +99,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
         flush_strangers(g, clock_wall_us());
     g->stranger_second = second;
     audit_flush(g->audit);
-    if (g->draining && (requests_open(g) == 0 || now_us >= g->drain_until_us))
+    if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
 }
 
@@ -315,6 +320,7 @@ static void make_rooms(struct gateway *g) {
     list_init(&g->ready);
     map_init(&g->by_id);
     map_init(&g->idempotent);
+    map_init(&g->unasked);
     map_init(&g->engines);
     metrics_init(&g->metrics);
 }
@@ -431,6 +437,7 @@ void gateway_close(struct gateway *g) {
         event_free(g->signals[i]);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
+    map_fini(&g->unasked);
     metrics_fini(&g->metrics);
     conf_drop(g->conf);
     loop_free(g->loop);

@@ -13,7 +13,7 @@
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
-#define RETRIES_FREE 10           /* tries a window that a quiet gateway may always make */
+#define RETRIES_FREE 100          /* ten a second: what a quiet gateway may always try again */
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;
@@ -33,6 +33,7 @@ struct gateway {
     struct list ready;      /* to be run in this or the next turn */
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
+    struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
@@ -70,6 +71,7 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
+void metrics_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 

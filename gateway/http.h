@@ -91,7 +91,8 @@ void front_set_limits(struct front *f, const struct front_limits *limits); /* af
 void front_stop_listening(
     struct front *f); /* drain: no new connections; idle ones close; others close after their answer */
 size_t front_connections(const struct front *f);
-void front_free(struct front *f); /* closes what is left */
+size_t front_leaving(const struct front *f); /* connections on which the end of an answer is still on its way */
+void front_free(struct front *f);            /* closes what is left */
 
 const struct http_head *exchange_head(const struct exchange *x); /* valid until exchange_close */
 const char *exchange_client(const struct exchange *x);           /* "127.0.0.1:5123" or "unix" */

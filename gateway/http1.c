@@ -5,6 +5,8 @@
  * other lines to the end of the head. After HTTP1_BAD nothing more is read. */
 #include "gateway/http1_head.h"
 
+#include <assert.h>
+
 #define CHUNK_LINE_MAX 256  /* bytes of a chunk's size and extensions: against one-byte chunks in kilobytes of line */
 #define CHUNK_DIGITS_MAX 15 /* hexadecimal digits: fits int64 */
 #define TRAILER_MAX (8 * 1024) /* bytes of all trailer lines, which are read and dropped */
@@ -14,7 +16,10 @@ enum state {
     LENGTH,      /* `left` body bytes to come */
     UNTIL_CLOSE, /* all that comes */
     CHUNK_SIZE,
-    CHUNK_EXT,
+    CHUNK_EXT, /* nothing of the name yet */
+    CHUNK_EXT_NAME,
+    CHUNK_EXT_EQUALS, /* nothing of the value yet */
+    CHUNK_EXT_VALUE,
     CHUNK_SIZE_LF,
     CHUNK_DATA,
     CHUNK_CR,
@@ -34,6 +39,7 @@ void http1_init(struct http1 *h, bool response, size_t max_head) {
     h->max_head = max_head;
     h->state = HEAD;
     h->head.content_length = -1;
+    h->head.fields = h->fields; /* also a head that is refused half-way may be asked for its fields */
     h->left = 0;
     h->line_bytes = h->scanned = 0;
 }
@@ -102,6 +108,17 @@ static enum http1_result head_found(struct http1 *h, struct span bytes, size_t b
     return HTTP1_HEAD;
 }
 
+/* The bytes may lie elsewhere than in the call that read the start line: whoever answers a refused head asks for its
+ * path. */
+static void find_start_line(struct http1 *h, struct span bytes, size_t begin) {
+    const char *lf = h->line_bytes ? memchr(bytes.at + begin, '\n', bytes.n - begin) : NULL;
+    if (!lf)
+        return;
+    bool again = http1_start_line(h, (struct span){bytes.at + begin, (size_t)(lf - bytes.at) - begin - 1});
+    assert(again);
+    (void)again;
+}
+
 /* `scanned` bytes are known to hold no fault; line_bytes is where the unfinished line begins (0: the start line). */
 static enum http1_result read_head(struct http1 *h, struct span bytes, size_t *used) {
     size_t begin = head_begin(h, bytes);
@@ -109,6 +126,7 @@ static enum http1_result read_head(struct http1 *h, struct span bytes, size_t *u
         return bad(h, ERR_BAD_REQUEST, "This does not begin like a request.");
     if (h->scanned < begin)
         h->scanned = begin;
+    find_start_line(h, bytes, begin);
     while (h->scanned < bytes.n) {
         const char *lf = memchr(bytes.at + h->scanned, '\n', bytes.n - h->scanned);
         size_t at = lf ? (size_t)(lf - bytes.at) : bytes.n - 1; /* the last byte looked at */
@@ -139,21 +157,28 @@ static int hex_digit(unsigned char c) {
 static int step_size(struct http1 *h, unsigned char c) {
     int d = hex_digit(c);
     if (d >= 0) {
+        if (h->line_bytes > CHUNK_DIGITS_MAX)
+            return BAD;
         h->left = h->left * 16 + d;
-        return h->line_bytes > CHUNK_DIGITS_MAX ? BAD : CHUNK_SIZE;
+        return CHUNK_SIZE;
     }
     if (h->line_bytes == 1)
         return BAD; /* no digit at all */
     return c == '\r' ? CHUNK_SIZE_LF : c == ';' ? CHUNK_EXT : BAD;
 }
 
-/* Extensions are dropped; a quoted one could hide a line end from another reader and is refused. */
+/* Extensions, `;name` or `;name=value`, are dropped; a quoted value could hide a line end from another reader and is refused,
+ * as is what the grammar has no place for: no other reader may see another size in it. */
 static int step_ext(const struct http1 *h, unsigned char c) {
     if (h->line_bytes > CHUNK_LINE_MAX)
         return BAD;
-    if (c == '\r')
-        return CHUNK_SIZE_LF;
-    return http1_token_char(c) || c == '=' || c == ';' ? CHUNK_EXT : BAD;
+    if (http1_token_char(c))
+        return h->state == CHUNK_EXT || h->state == CHUNK_EXT_NAME ? CHUNK_EXT_NAME : CHUNK_EXT_VALUE;
+    if (h->state == CHUNK_EXT || h->state == CHUNK_EXT_EQUALS)
+        return BAD; /* nothing stands there */
+    if (c == '=')
+        return h->state == CHUNK_EXT_NAME ? CHUNK_EXT_EQUALS : BAD;
+    return c == ';' ? CHUNK_EXT : c == '\r' ? CHUNK_SIZE_LF : BAD;
 }
 
 static int step_size_lf(struct http1 *h, unsigned char c) {
@@ -178,6 +203,9 @@ static int step_chunked(struct http1 *h, unsigned char c) {
     case CHUNK_SIZE:
         return step_size(h, c);
     case CHUNK_EXT:
+    case CHUNK_EXT_NAME:
+    case CHUNK_EXT_EQUALS:
+    case CHUNK_EXT_VALUE:
         return step_ext(h, c);
     case CHUNK_SIZE_LF:
         return step_size_lf(h, c);

@@ -98,9 +98,32 @@ static void print_gauge(struct str *out, const char *name, const char *help, int
     str_printf(out, "tollgate_%s %" PRId64 "\n", name, value);
 }
 
+struct lane_print {
+    struct map named; /* the targets that conf names: under a pattern the model is a caller's word and no label */
+    struct str *out;
+};
+
 static void print_lane(const struct lane_view *v, void *user) {
-    str_printf(user, "tollgate_target_up{target=\"%s\",key=\"%s\"} %d\n", v->target, v->key ? v->key : "",
-               strcmp(v->state, "open") != 0);
+    struct lane_print *p = user;
+    if (map_find(&p->named, span_of(v->target)))
+        str_printf(p->out, "tollgate_target_up{target=\"%s\",key=\"%s\"} %d\n", v->target, v->key ? v->key : "",
+                   strcmp(v->state, "open") != 0);
+}
+
+static void name_targets(const struct conf_alias *alias, struct map *named) {
+    for (size_t i = 0; i < alias->n_rungs; i++)
+        for (size_t j = 0; j < alias->rungs[i].n_targets; j++)
+            map_put(named, span_of(alias->rungs[i].targets[j].name), named);
+}
+
+static void print_lanes(const struct gateway *g, struct str *out) {
+    struct lane_print p = {.out = out};
+    map_init(&p.named);
+    for (size_t i = 0; i < g->conf->n_aliases; i++)
+        name_targets(&g->conf->aliases[i], &p.named);
+    print_head(out, "target_up", "Whether a lane of a named target takes calls.", "gauge");
+    routing_each(g->routing, clock_mono_us(), print_lane, &p);
+    map_fini(&p.named);
 }
 
 static void print_budget(const struct budget_view *v, void *user) {
@@ -143,8 +166,7 @@ void metrics_print(struct gateway *g, struct str *out) {
         print_counter(&g->metrics, i, out);
     for (size_t i = 0; i < HISTOGRAM_N; i++)
         print_histogram(&g->metrics, i, out);
-    print_head(out, "target_up", "Whether a lane takes calls.", "gauge");
-    routing_each(g->routing, clock_mono_us(), print_lane, out);
+    print_lanes(g, out);
     print_head(out, "budget_remaining_usd", "Limit less settled less held.", "gauge");
     budget_each(g->budget, g->conf, now_us, print_budget, out);
     print_gauge(out, "in_flight", "Requests between their body and their release.", in_flight(g));

@@ -128,19 +128,19 @@ static void put_limits(struct fields *f, const struct request *r) {
 static void put_retry(struct fields *f, const struct request *r) {
     if (r->no_retry || r->retry_after_us > NO_RETRY_AFTER_US)
         put_text(f, "x-should-retry", "false");
-    if (r->retry_after_us <= 0 || r->retry_after_us > NO_RETRY_AFTER_US)
+    if (r->retry_after_us <= 0 || r->retry_after_us == INT64_MAX) /* not known, or never */
         return;
     int64_t ms = (r->retry_after_us + US_PER_MS - 1) / US_PER_MS;
     put(f, "retry-after", "%" PRId64, (ms + 999) / 1000);
     put(f, "retry-after-ms", "%" PRId64, ms);
 }
 
-static bool is_stream(const struct request *r) {
+bool reply_is_stream(const struct request *r) {
     return r->call.stream && !r->err && r->route->kind == ROUTE_CALL;
 }
 
 static void put_all(struct fields *f, const struct request *r, bool whole) {
-    bool stream = !whole && is_stream(r);
+    bool stream = reply_is_stream(r); /* also one that leaves in one piece: a hit */
     put_text(f, "content-type", stream ? "text/event-stream" : r->content_type ? r->content_type : "application/json");
     put_ids(f, r);
     if (stream)

@@ -31,6 +31,7 @@ static void on_rate(struct waiter *w) {
 
 static void on_cache(struct waiter *w) {
     struct request *r = container_of(w, struct request, cache.waiter);
+    request_looked_up(r);
     r->asking = false;
     request_wake(r);
 }
@@ -79,6 +80,7 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     r->at = -1;
     r->down = REASON_N;
     r->first_content_us = -1;
+    r->rate.view.limit_requests = r->rate.view.limit_tokens = -1; /* until the room has said them */
     r->hold.remaining_key = r->hold.remaining_team = r->hold.remaining_organization = -1;
     r->rate.waiter.wake = on_rate;
     r->cache.waiter.wake = on_cache;
@@ -169,8 +171,9 @@ bool request_client_gone(struct request *r) {
     return true;
 }
 
+/* A follower has no readers: what others read is the leader's. */
 bool request_has_readers(const struct request *r) {
-    return r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
+    return r->cache.lead && r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
 }
 
 int64_t request_age_us(const struct request *r) {

@@ -186,7 +186,10 @@ enum walk go(struct request *r, enum state to); /* request_go, answering MORE */
  * if (r->asking) return WALK_WAIT;` and then reads the op. */
 bool request_asks(struct request *r);
 void request_answer(struct request *r, enum progress p);
-/* Whether others read along: then a leader goes on without its client. */
+/* Takes what a look-up gave, at the very moment it gives it: until the request's next step its leader may end, or others
+ * may look for the same. */
+void request_looked_up(struct request *r);
+/* Whether others read what this request writes: then a leader goes on without its client. */
 bool request_has_readers(const struct request *r);
 int64_t request_age_us(const struct request *r);
 /* What all tries cost so far, rounded up once. */
@@ -199,6 +202,7 @@ STATE_TABLE(X)
 #undef X
 
 /* gateway/reply.c: heads and error bodies. */
+bool reply_is_stream(const struct request *r);                /* a good answer that leaves as events */
 void reply_commit(struct request *r, int64_t content_length); /* sends the head of a good answer */
 void reply_whole(struct request *r);                          /* head and r->out as the whole body */
 void reply_error_body(struct request *r);                     /* r->err as a body in r->out, r->status set */

@@ -171,6 +171,8 @@ static void end_plain(struct request *r) {
 
 static void end_error(struct request *r) {
     struct attempt *a = r->attempt;
+    if (attempt_again_unasked(r))
+        return;
     provider_error_read(attempt_choice(r)->backend->protocol, a->status, str_span(&a->plain), &a->error);
     attempt_fail(r, outcome_of_status(&a->error), "the provider refused");
 }
@@ -179,14 +181,26 @@ static void end_unknown(struct request *r) {
     attempt_fail(r, OUTCOME_UNAVAILABLE, "an empty answer");
 }
 
+/* Too large by itself, or only beside all that the gateway holds for others: then it is not the provider's fault. */
+static void end_too_large(struct request *r, struct evbuffer *in) {
+    if (r->attempt->plain.n + evbuffer_get_length(in) > PLAIN_ANSWER_MAX)
+        attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+    else
+        attempt_cancel(r, OUTCOME_LOCAL, "the gateway's buffers are full");
+}
+
 static enum outcome outcome_of_failure(enum http_failure f) {
-    static const enum outcome outcomes[] = {
-        [HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,       [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
-        [HTTP_FAIL_TLS] = OUTCOME_CONNECT,           [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
-        [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
-        [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT, [HTTP_FAIL_RESET] = OUTCOME_UNAVAILABLE,
-        [HTTP_FAIL_FRAMING] = OUTCOME_UNAVAILABLE,   [HTTP_FAIL_CODING] = OUTCOME_UNAVAILABLE,
-        [HTTP_FAIL_LOCAL] = OUTCOME_UNAVAILABLE};
+    static const enum outcome outcomes[] = {[HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_TLS] = OUTCOME_CONNECT,
+                                            [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_RESET] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_FRAMING] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_CODING] = OUTCOME_UNAVAILABLE,
+                                            [HTTP_FAIL_LOCAL] = OUTCOME_LOCAL};
     return outcomes[f];
 }
 
@@ -204,13 +218,14 @@ static void pump_call(struct request *r) {
             return;
         bool whole_form = a->form == FORM_PLAIN || a->form == FORM_ERROR;
         if (whole_form && !gather(r, in, a->form == FORM_ERROR ? ERROR_BODY_MAX : PLAIN_ANSWER_MAX)) {
-            attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+            end_too_large(r, in);
             return;
         }
         http_call_took_body(a->call);
     }
     enum http_failure failure = http_call_failed(a->call);
-    if (failure)
+    bool unread = a->form == FORM_FRAMES && evbuffer_get_length(in) > 0; /* frames that came before the failure stand */
+    if (failure && !unread)
         attempt_fail(r, outcome_of_failure(failure), http_failure_names[failure]);
     else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
         ends[a->form](r);

@@ -223,23 +223,14 @@ static enum walk take_hit(struct request *r) {
 }
 
 static enum walk take_lead(struct request *r) {
-    if (!r->cache.lead)
-        return fetch_it(r, "miss", false);
-    fetch_it(r, "miss", true);
-    cache_publish(r->cache.lead, r->answer);
-    return WALK_MORE;
+    return r->answer ? go(r, STATE_HOLD) : fetch_it(r, "miss", false);
 }
 
 /* A follower reads along; when its leader fails before content it looks again, and may become the leader. */
 static enum walk follow(struct request *r) {
-    if (!r->answer) {
-        struct answer *leader = r->cache.published;
-        if (!answer_join(leader, &r->reader))
-            return fetch_it(r, "miss", false);
-        r->answer = answer_take(leader);
-        r->cache_word = "shared";
-        r->doing = "waiting for the same call of another request";
-    }
+    if (!r->answer)
+        return fetch_it(r, "miss", false);
+    r->doing = "waiting for the same call of another request";
     if (r->answer->content)
         return go(r, STATE_STREAM);
     if (!r->answer->ended)
@@ -251,14 +242,34 @@ static enum walk follow(struct request *r) {
     return WALK_MORE;
 }
 
+void request_looked_up(struct request *r) {
+    struct answer *leaders = r->cache.published;
+    if (r->cache.result == CACHE_LEAD && r->cache.lead) {
+        r->cache_word = "miss";
+        r->answer = answer_new(true);
+        cache_publish(r->cache.lead, r->answer);
+    }
+    if (r->cache.result == CACHE_JOIN && answer_join(leaders, &r->reader)) {
+        r->cache_word = "shared";
+        r->answer = answer_take(leaders);
+    }
+}
+
+static void look_up(struct request *r) {
+    enum progress p = cache_find(r->gateway->cache, &r->cache_rule, clock_wall_us(), &r->cache);
+    if (p == PROGRESS_DONE)
+        request_looked_up(r);
+    request_answer(r, p);
+}
+
 enum walk step_cache(struct request *r) {
-    if (!r->cache_word) {
+    if (!r->asked && !r->cache_word) {
         decide_cache(r);
         if (!r->cache_rule.may)
             return fetch_it(r, "bypass", false);
     }
     if (request_asks(r))
-        request_answer(r, cache_find(r->gateway->cache, &r->cache_rule, clock_wall_us(), &r->cache));
+        look_up(r);
     if (r->asking)
         return WALK_WAIT;
     if (r->cache.result == CACHE_HIT)

@@ -113,13 +113,14 @@ static void fail_unrecorded(struct request *r) {
     if (r->conf && r->conf->audit.when_full_serve)
         return;
     r->err = ERR_AUDIT;
+    r->retry_after_us = US_PER_S;
     r->whole = false;
-    r->status = 0;
     r->message[0] = '\0';
     if (r->head_sent) {
         str_clear(&r->out);
         relay_fail(r);
     } else {
+        r->status = 0;
         reply_error_body(r);
     }
 }
@@ -127,6 +128,8 @@ static void fail_unrecorded(struct request *r) {
 static void send_last_bytes(struct request *r) {
     if (!r->client)
         return;
+    if (reply_is_stream(r))
+        reply_commit(r, -1); /* also when its last bytes are its only ones: an answer that came whole */
     if (!r->head_sent)
         reply_whole(r);
     else if (r->out.n)
@@ -160,7 +163,8 @@ enum walk step_settle(struct request *r) {
 
 static bool may_keep(const struct request *r) {
     const struct answer *a = r->answer;
-    bool good_finish = a->finish == FINISH_NONE || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
+    bool no_finish = a->finish == FINISH_NONE && r->call.traits.always; /* embeddings and counts have none to say */
+    bool good_finish = no_finish || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
     bool first_rung = r->at >= 0 && r->plan.choices[r->at].rung == 0 && !r->plan.choices[r->at].degraded;
     return a->ended && !a->err && a->keeping && !a->no_store && good_finish && first_rung && r->down == REASON_N &&
            !r->cache_rule.no_keep;
@@ -217,8 +221,16 @@ static void end_idempotency(struct request *r) {
     r->idempotency = NULL;
 }
 
+/* A client that left during the look-up did not take what it gave. */
+static void end_look_up(struct request *r) {
+    if (r->cache.entry)
+        cache_entry_drop(r->gateway->cache, r->cache.entry);
+    r->cache.entry = NULL;
+}
+
 enum walk step_release(struct request *r) {
     end_money(r);
+    end_look_up(r);
     end_lead(r);
     count_it(r);
     answer_leave(&r->reader);

@@ -13,7 +13,7 @@ static bool can_take(const struct request *r) {
 static void make_writer(struct request *r) {
     if (r->writer)
         return;
-    bool replay = strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0;
+    bool replay = r->cache_word && (strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0);
     r->writer = writer_new(&(struct writer_options){.endpoint = r->call.endpoint,
                                                     .stream = r->call.stream,
                                                     .include_usage = r->call.include_usage,
@@ -159,8 +159,9 @@ void relay_heartbeat(struct request *r, int64_t now_us) {
         r->state == STATE_SEND || r->state == STATE_STREAM || r->state == STATE_CACHE || r->state == STATE_HOLD;
     if (!waits || !r->call.stream || !r->client || now_us - since_us < r->conf->http.heartbeat_us)
         return;
+    bool keeps_up = exchange_unsent(r->client) == 0; /* a client that does not read gets no pile of comments */
     reply_commit(r, -1);
-    if (exchange_unsent(r->client) == 0)
+    if (keeps_up)
         exchange_send(r->client, span_of(dialect_heartbeat(r->dialect)));
     r->last_sent_us = now_us;
 }

@@ -22,7 +22,8 @@
     X(CONTEXT_WINDOW, "context_window", REASON_CONTEXT_WINDOW, DOWN, PART_N, false, false, BACKEND | KEY)              \
     X(CONTENT_FILTER, "content_filter", REASON_CONTENT_FILTER, DOWN, PART_N, false, false, BACKEND | KEY)              \
     X(NO_SLOT, "no_slot", REASON_RATE_LIMITED, ANY, PART_N, false, false, PARTS_NONE)                                  \
-    X(OVER_BUDGET, "over_budget", REASON_BUDGET, ANY, PART_N, false, false, PARTS_NONE)
+    X(OVER_BUDGET, "over_budget", REASON_BUDGET, ANY, PART_N, false, false, PARTS_NONE)                                \
+    X(LOCAL, "local", REASON_UNAVAILABLE, ANY, PART_N, false, false, PARTS_NONE)
 
 static const struct outcome_row rows[OUTCOME_N] = {
 #define X(outcome, name, reason, follow, fault, at_once, certain, proves)                                              \

@@ -83,6 +83,7 @@ enum outcome {
     OUTCOME_CONTENT_FILTER, /* nobody's health */
     OUTCOME_NO_SLOT,        /* routing_begin said no: nothing was sent, nobody's health */
     OUTCOME_OVER_BUDGET,    /* the hold was refused: nothing was sent, nobody's health */
+    OUTCOME_LOCAL,          /* this machine has no socket, port or memory left: nothing was sent, nobody's health */
     OUTCOME_N
 };
 extern const char *const outcome_names[OUTCOME_N];

@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 #include "backends/decode/cpu.h"
 
+#include <cpuid.h>
 #include <immintrin.h>
 #include <math.h>
 
@@ -247,8 +248,11 @@ static void avx2_silu_mul(float *gate, const float *up, int64_t n) {
 
 static const struct cpu_kernels kernels = {avx2_matmul, avx2_norm, avx2_attend, avx2_silu_mul};
 
+/* Older clangs do not know F16C by name, so its bit is read; the other two also say that the kernel keeps the registers. */
 static bool usable(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma");
 }
 
 static struct compute *open_avx2(const struct model *m, const struct compute_limits *l, struct str *why) {

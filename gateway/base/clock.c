@@ -209,8 +209,9 @@ bool clock_parse_duration(struct span text, int64_t *us) {
 
 char *clock_duration_text(int64_t us, char out[CLOCK_TEXT_MAX]) {
     size_t n = 0;
+    snprintf(out, CLOCK_TEXT_MAX, "0s");
     if (us <= 0)
-        return strcpy(out, "0s");
+        return out;
     for (size_t i = 0; i < ARRAY_LEN(units) && us; i++) {
         int64_t count = us / units[i].us;
         us -= count * units[i].us;

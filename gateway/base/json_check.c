@@ -70,16 +70,19 @@ static bool check_escape(struct check *c) {
     return true;
 }
 
-/* Eight bytes at a time while none of them is a quote, a backslash, a control character or outside ASCII: the borrow into
- * a byte's top bit says which. */
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+static uint64_t any_zero(uint64_t v) {
+    return (v - EACH_BYTE(1)) & ~v & EACH_BYTE(0x80);
+}
+
+/* Eight bytes at a time; the last few, and those around the first that needs a look, one by one. */
 size_t json_plain_bytes(const char *at, size_t n) {
-    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
     size_t i = 0;
-    for (uint64_t w; n - i >= sizeof(w); i += sizeof(w)) {
-        memcpy(&w, at + i, sizeof(w));
-        uint64_t quote = w ^ (ones * '"'), slash = w ^ (ones * '\\');
-        uint64_t odd = (w - ones * 0x20) | (quote - ones) | (slash - ones) | w;
-        if (odd & tops)
+    for (uint64_t v; n - i >= sizeof(v); i += sizeof(v)) {
+        memcpy(&v, at + i, sizeof(v));
+        uint64_t control = (v - EACH_BYTE(0x20)) & ~v;
+        if (((v | control) & EACH_BYTE(0x80)) || any_zero(v ^ EACH_BYTE('"')) || any_zero(v ^ EACH_BYTE('\\')))
             break;
     }
     for (; i < n; i++)
@@ -88,13 +91,14 @@ size_t json_plain_bytes(const char *at, size_t n) {
     return i;
 }
 
+static void skip_plain(struct check *c) {
+    c->i += json_plain_bytes((const char *)c->at + c->i, c->n - c->i);
+}
+
 static bool check_string(struct check *c) {
     if (!take(c, '"'))
         return fail(c, "expected a string");
-    while (c->i < c->n) {
-        c->i += json_plain_bytes((const char *)c->at + c->i, c->n - c->i);
-        if (c->i == c->n)
-            break;
+    for (skip_plain(c); c->i < c->n;) {
         unsigned char b = c->at[c->i];
         if (b == '"') {
             c->i++;
@@ -106,12 +110,15 @@ static bool check_string(struct check *c) {
             c->i++;
             if (b == '\\' && !check_escape(c))
                 return false;
+            if (b == '\\')
+                skip_plain(c);
             continue;
         }
         size_t length = utf8_length(c->at + c->i, c->n - c->i);
         if (length == 0)
             return fail(c, "invalid UTF-8");
         c->i += length;
+        skip_plain(c);
     }
     return fail(c, "unterminated string");
 }

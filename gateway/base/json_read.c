@@ -14,16 +14,19 @@ static size_t skip_space(const char *at, size_t i, size_t n) {
     return i;
 }
 
-/* The quote that ends a string is the first with an even number of backslashes before it. */
+static bool is_escaped(const char *first, const char *quote) {
+    const char *from = quote;
+    while (from > first && from[-1] == '\\')
+        from--;
+    return (quote - from) & 1;
+}
+
+/* From quote to quote: strings are most of the bytes, and every walk over an object steps over them again. */
 static size_t skip_string(const char *at, size_t i) {
-    for (i++;; i++) {
-        i = (size_t)((const char *)rawmemchr(at + i, '"') - at);
-        size_t slashes = 0;
-        while (at[i - 1 - slashes] == '\\')
-            slashes++;
-        if (slashes % 2 == 0)
-            return i + 1;
-    }
+    const char *first = at + i + 1, *quote = rawmemchr(first, '"');
+    while (is_escaped(first, quote))
+        quote = rawmemchr(quote + 1, '"');
+    return (size_t)(quote - at) + 1;
 }
 
 static size_t skip_nest(const char *at, size_t i) {
@@ -74,7 +77,7 @@ void json_walk_init(struct json_walk *w, struct json of) {
 bool json_walk_next(struct json_walk *w, struct span *name, struct json *value) {
     const char *at = w->rest.at;
     size_t n = w->rest.n, i = skip_space(at, 0, n);
-    struct span unused;
+    struct span unused = SPAN_NONE;
     name = name ? name : &unused;
     *name = SPAN_NONE;
     if (i < n && at[i] == ',')
@@ -140,18 +143,16 @@ static size_t unescape(const char *at, size_t left, char out[4], size_t *written
 static size_t decode(struct span raw, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < raw.n;) {
-        const char *slash = memchr(raw.at + i, '\\', raw.n - i);
-        size_t plain = slash ? (size_t)(slash - raw.at) - i : raw.n - i, written;
         char piece[4];
+        const char *from = raw.at + i, *escape = memchr(from, '\\', raw.n - i);
+        size_t written = escape ? (size_t)(escape - from) : raw.n - i;
+        i += written;
+        if (written == 0) {
+            i += 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written);
+            from = piece;
+        }
         if (out)
-            memcpy(out + n, raw.at + i, plain);
-        n += plain;
-        i += plain;
-        if (!slash)
-            break;
-        i += 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written);
-        if (out)
-            memcpy(out + n, piece, written);
+            memcpy(out + n, from, written);
         n += written;
     }
     return n;

@@ -48,6 +48,19 @@ struct span span_trim(struct span a) {
     return a;
 }
 
+#define LINE_STEP 1024 /* bytes looked through for one kind of line end before the other: against lines of one byte */
+
+size_t span_line(struct span a) {
+    for (size_t i = 0; i < a.n; i += LINE_STEP) {
+        size_t n = a.n - i < LINE_STEP ? a.n - i : LINE_STEP;
+        const char *at = a.at + i, *cr = memchr(at, '\r', n);
+        const char *lf = memchr(at, '\n', cr ? (size_t)(cr - at) : n);
+        if (lf || cr)
+            return (size_t)((lf ? lf : cr) - a.at);
+    }
+    return a.n;
+}
+
 bool span_cut(struct span *rest, char sep, struct span *part) {
     if (!rest->at)
         return false;

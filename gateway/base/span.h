@@ -36,6 +36,7 @@ bool span_is(struct span a, const char *text);
 bool span_is_nocase(struct span a, const char *text); /* ASCII only */
 bool span_starts(struct span a, const char *prefix);
 struct span span_trim(struct span a); /* spaces and tabs at both ends */
+size_t span_line(struct span a);      /* bytes before the first CR or LF */
 /* Cuts the part before the first `sep` off `rest`; false when `rest` is used up. Empty parts are given too. */
 bool span_cut(struct span *rest, char sep, struct span *part);
 /* Decimal digits only, no sign, no overflow; false otherwise. */

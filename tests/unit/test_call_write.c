@@ -67,6 +67,24 @@ Test(call_write, stream_options_null_are_replaced_not_doubled) {
     str_fini(&out);
 }
 
+/* S-09: a provider that knows no stream_options gets the caller's own bytes. */
+Test(call_write, s09_usage_is_not_asked_of_a_provider_that_cannot_tell_it) {
+    const char *text = "{\"model\":\"a\",\"stream_options\":{\"k\":false},\"messages\":[],\"stream\":true}";
+    struct call_case c;
+    struct call_pieces pieces;
+    struct str out;
+    str_init(&out, 1 << 16);
+    call_case_open(&c, ENDPOINT_CHAT, text);
+    cr_assert(c.good);
+    c.call.usage_unasked = true;
+    cr_assert(call_write(&c.call, SPAN("a"), &c.arena, &pieces));
+    for (size_t i = 0; i < pieces.n; i++)
+        str_put(&out, pieces.at[i]);
+    cr_expect_str_eq(out.at, text);
+    str_fini(&out);
+    call_case_close(&c);
+}
+
 Test(call_write, cache_control_and_order_survive_whatever_is_asked) { /* T-12 */
     const char *text =
         "{\"model\":\"a\",\"max_tokens\":5,\"system\":[{\"type\":\"text\",\"text\":\"s\","

@@ -126,6 +126,10 @@ static const struct row rows[] = {
     ROW("chunk longer than it says", ERR_BAD_REQUEST, CHUNKED "5\r\nhelloXX\r\n0\r\n\r\n"),
     ROW("two bytes between chunks that are no CRLF", ERR_BAD_REQUEST, CHUNKED "5\r\nhelloXX0\r\n\r\n"),
     ROW("plain chunk extension", ERR_NONE, CHUNKED "5;a=b\r\nhello\r\n0;c\r\n\r\n"),
+    ROW("chunk extension without a name", ERR_BAD_REQUEST, CHUNKED "5;\r\nhello\r\n0\r\n\r\n"),
+    ROW("chunk extension without a value", ERR_BAD_REQUEST, CHUNKED "5;a=\r\nhello\r\n0\r\n\r\n"),
+    ROW("chunk extension with two equal signs", ERR_BAD_REQUEST, CHUNKED "5;a==b\r\nhello\r\n0\r\n\r\n"),
+    ROW("two chunk extensions", ERR_NONE, CHUNKED "5;a=b;c\r\nhello\r\n0\r\n\r\n"),
     ROW("quoted chunk extension", ERR_BAD_REQUEST, CHUNKED "5;a=\"b\"\r\nhello\r\n0\r\n\r\n"),
     ROW("LF in a chunk extension", ERR_BAD_REQUEST, CHUNKED "5;a\nb\r\nhello\r\n0\r\n\r\n"),
     ROW("CR in a chunk extension", ERR_BAD_REQUEST, CHUNKED "5;a\rb\r\nhello\r\n0\r\n\r\n"),
@@ -231,6 +235,27 @@ Test(http1, limits_of_a_head_by_their_own_errors) {
     memset(big + 19, 'a', sizeof big - 19);
     cr_expect_eq(refused(big, 65536, 65536), ERR_NONE);
     cr_expect_eq(refused(big, 65537, 65536), ERR_HEADERS, "a header without end");
+}
+
+/* Whoever answers a refused head asks for its path and its fields, wherever the bytes lie by then. */
+Test(http1, a_head_refused_in_its_fields_can_be_asked_for_its_path) {
+    static const char bytes[] = "GET /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n";
+    static const char bare_lf[] = "GET /v1/messages HTTP/1.1\r\nHost: x\n";
+    cr_assert_eq(refused(bytes, sizeof bytes - 1, 65536), ERR_BAD_REQUEST);
+    cr_expect(span_is(parser.head.path, "/v1/messages"));
+    cr_expect(span_is(http_field_get(&parser.head, "host", NULL), "x"));
+    struct span body;
+    size_t used, first = 30, n = sizeof bare_lf - 1;
+    char *before = malloc(n), *after = malloc(n);
+    memcpy(before, bare_lf, first);
+    memcpy(after, bare_lf, n);
+    http1_init(&parser, false, 65536);
+    cr_assert_eq(http1_read(&parser, (struct span){before, first}, false, &used, &body), HTTP1_MORE);
+    memset(before, '?', first);
+    free(before);
+    cr_assert_eq(http1_read(&parser, (struct span){after, n}, false, &used, &body), HTTP1_BAD);
+    cr_expect(span_is(parser.head.path, "/v1/messages"));
+    free(after);
 }
 
 Test(http1, endless_chunk_lines_and_trailers_are_refused) {

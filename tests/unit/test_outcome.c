@@ -24,8 +24,8 @@ Test(outcome, a_part_at_fault_is_never_proved_well_by_the_same_outcome) {
 
 Test(outcome, the_fault_of_a_client_or_of_a_full_house_is_charged_to_nobody) {
     static const enum outcome nobody[] = {
-        OUTCOME_OK,      OUTCOME_CLIENT_FAULT, OUTCOME_CANCELLED,     OUTCOME_CONTEXT_WINDOW,
-        OUTCOME_NO_SLOT, OUTCOME_OVER_BUDGET,  OUTCOME_CONTENT_FILTER};
+        OUTCOME_OK,      OUTCOME_CLIENT_FAULT, OUTCOME_CANCELLED,      OUTCOME_CONTEXT_WINDOW,
+        OUTCOME_NO_SLOT, OUTCOME_OVER_BUDGET,  OUTCOME_CONTENT_FILTER, OUTCOME_LOCAL};
     for (size_t i = 0; i < ARRAY_LEN(nobody); i++)
         cr_expect_eq(outcome_row(nobody[i])->fault, PART_N, "%s", outcome_names[nobody[i]]);
     cr_expect_eq(outcome_row(OUTCOME_CONNECT)->fault, PART_BACKEND);

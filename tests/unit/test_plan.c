@@ -199,6 +199,7 @@ Test(plan, a_fault_is_charged_where_it_belongs) {
         {OUTCOME_CLIENT_FAULT, true, true, true, true},   {OUTCOME_CANCELLED, true, true, true, true},
         {OUTCOME_CONTEXT_WINDOW, true, true, true, true}, {OUTCOME_CONTENT_FILTER, true, true, true, true},
         {OUTCOME_NO_SLOT, true, true, true, true},        {OUTCOME_OVER_BUDGET, true, true, true, true},
+        {OUTCOME_LOCAL, true, true, true, true},
     };
     for (size_t row = 0; row < ARRAY_LEN(table); row++) {
         struct hand *h = hand_new(row + 1);

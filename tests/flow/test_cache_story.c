@@ -1,0 +1,194 @@
+/* Hit, miss and shared: one answer, several readers, whoever leaves or fails. */
+#include "tests/support/late.h"
+#include "tests/support/story.h"
+
+#define CACHED_ALIASES "aliases: {m: {ladder: [{targets: [up/model-x]}], attempts: 1, cache: {enabled: true}}}\n"
+#define CONF FLOW_BASE FLOW_BACKENDS CACHED_ALIASES FLOW_TEAMS
+#define SURE "\"temperature\":0,"
+#define PLAIN_CALL                                                                                                     \
+    "{" SURE "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":100}"
+#define STREAM_CALL                                                                                                    \
+    "{" SURE "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":100,"            \
+    "\"stream\":true}"
+
+static size_t following(const struct flow *f) {
+    size_t n = 0;
+    const struct list *l = &f->g->by_state[STATE_CACHE];
+    for (struct link *k = list_first(l); k; k = list_next(l, k))
+        n += container_of(k, struct request, in_state)->answer != NULL;
+    return n;
+}
+
+static void answer_stream(struct up *u) {
+    up_stream(u);
+    up_event(u, SPAN("data: "));
+    up_event(u, span_of(flow_stream + 6));
+    up_end(u);
+}
+
+STORY(cache_story, the_second_call_is_a_hit_that_costs_nothing, CONF) {
+    f->up.script = answer_stream;
+    struct caller *miss = flow_call(f, STREAM_CALL);
+    UNTIL(f, miss->whole);
+    cr_expect_str_eq(caller_field(miss, "x-tollgate-cache"), "miss");
+    UNTIL(f, flow_idle(f));
+    struct caller *plain = flow_call(f, PLAIN_CALL), *stream = flow_call(f, STREAM_CALL);
+    UNTIL(f, plain->whole && stream->whole);
+    cr_expect_eq(f->up.calls.n, 1);
+    cr_expect_eq(plain->status, 200);
+    cr_expect_str_eq(caller_field(plain, "x-tollgate-cache"), "hit");
+    cr_expect_str_eq(caller_field(plain, "age"), "0");
+    cr_expect_str_eq(caller_field(plain, "x-tollgate-cost"), "0");
+    cr_expect_not_null(strstr(plain->body.at, "Hi th"), "%s", plain->body.at);
+    cr_expect_not_null(strstr(stream->body.at, "data: [DONE]"));
+    UNTIL(f, flow_idle(f));
+    cr_expect_eq(flow_count(f, "admit"), 1);
+    cr_expect_eq(flow_count(f, "settle"), 3);
+    cr_expect_eq(flow_i64(flow_record(f, "settle", 1), "cost_nanousd"), 0);
+    cr_expect(json_is(json_get(flow_record(f, "settle", 2), "cache"), "hit"));
+}
+
+STORY(cache_story, equal_calls_at_once_share_one_answer_and_the_leader_pays, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *early = flow_call(f, STREAM_CALL);
+    UNTIL(f, following(f) == 1);
+    struct up *u = provider_call(&f->up, 0);
+    up_stream(u);
+    up_event(u, span_of(flow_first));
+    UNTIL(f, strstr(early->body.at, "\"Hi\"") && strstr(lead->body.at, "\"Hi\""));
+    struct caller *late = flow_call(f, PLAIN_CALL);
+    UNTIL(f, f->g->by_state[STATE_STREAM].n == 3);
+    up_event(u, span_of(flow_rest));
+    up_end(u);
+    UNTIL(f, lead->whole && early->whole && late->whole);
+    cr_expect_eq(f->up.calls.n, 1);
+    cr_expect_str_eq(caller_field(early, "x-tollgate-cache"), "shared");
+    cr_expect_str_eq(caller_field(late, "x-tollgate-cache"), "shared");
+    cr_expect_str_eq(caller_field(late, "x-tollgate-cost"), "0");
+    cr_expect_not_null(strstr(early->body.at, "[DONE]"));
+    UNTIL(f, flow_idle(f));
+    int64_t sum_nanousd = 0;
+    for (size_t i = 0; i < 3; i++)
+        sum_nanousd += flow_i64(flow_record(f, "settle", i), "cost_nanousd");
+    cr_expect_eq(sum_nanousd, FLOW_COST_NANOUSD);
+}
+
+STORY(cache_story, a_leader_that_fails_before_content_leaves_the_lead_to_a_follower, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *one = flow_call(f, STREAM_CALL), *two = flow_call(f, PLAIN_CALL);
+    UNTIL(f, following(f) == 2);
+    up_answer(provider_call(&f->up, 0), 500, "", "{\"error\":{\"message\":\"broken\"}}");
+    UNTIL(f, lead->whole && provider_call(&f->up, 1));
+    cr_expect_eq(lead->status, 502);
+    UNTIL(f, following(f) == 1);
+    answer_stream(provider_call(&f->up, 1));
+    UNTIL(f, one->whole && two->whole);
+    cr_expect_eq(one->status, 200);
+    cr_expect_eq(two->status, 200);
+    cr_expect_eq(f->up.calls.n, 2);
+}
+
+STORY(cache_story, the_leaders_client_leaves_while_a_follower_reads, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *follower = flow_call(f, STREAM_CALL);
+    UNTIL(f, following(f) == 1);
+    struct up *u = provider_call(&f->up, 0);
+    up_stream(u);
+    up_event(u, span_of(flow_first));
+    UNTIL(f, strstr(follower->body.at, "\"Hi\""));
+    caller_leave(lead, true);
+    flow_pump(f, 20);
+    cr_expect_not(u->gone, "the try goes on for the one who reads");
+    up_event(u, span_of(flow_rest));
+    up_end(u);
+    UNTIL(f, follower->whole);
+    cr_expect_not_null(strstr(follower->body.at, "[DONE]"));
+    UNTIL(f, flow_idle(f));
+    struct json settle = flow_record(f, "settle", 0);
+    bool first = json_is(json_get(settle, "cache"), "miss");
+    settle = first ? settle : flow_record(f, "settle", 1);
+    cr_expect_eq(json_get(settle, "aborted").kind, JSON_TRUE);
+    cr_expect_eq(flow_i64(settle, "cost_nanousd"), FLOW_COST_NANOUSD, "the leader pays all the same");
+}
+
+STORY(cache_story, a_leader_without_client_or_reader_ends_its_try, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *follower = flow_call(f, STREAM_CALL);
+    UNTIL(f, following(f) == 1);
+    struct up *u = provider_call(&f->up, 0);
+    up_stream(u);
+    up_event(u, span_of(flow_first));
+    UNTIL(f, strstr(follower->body.at, "\"Hi\""));
+    caller_leave(lead, true);
+    flow_pump(f, 20);
+    caller_leave(follower, false);
+    UNTIL(f, u->gone);
+    UNTIL(f, flow_idle(f));
+    cr_expect_eq(flow_count(f, "settle") + flow_count(f, "refuse"), 2);
+}
+
+STORY(cache_story, a_follower_that_leaves_does_not_wait_for_its_leader, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *follower = flow_call(f, STREAM_CALL);
+    UNTIL(f, following(f) == 1);
+    caller_leave(follower, true);
+    UNTIL(f, f->g->by_id.n == 1);
+    cr_expect_not(lead->whole);
+    answer_stream(provider_call(&f->up, 0));
+    UNTIL(f, lead->whole);
+}
+
+/* A look-up that is on its way when the client leaves comes back with a lead, a leader or an entry: all are given back. */
+Test(cache_story, a_client_that_leaves_during_its_look_up_gives_back_what_that_found) {
+    struct flow f;
+    void *store;
+    flow_open(&f, CONF, false);
+    cache_free(f.g->cache);
+    f.g->cache = late_cache(1 << 20, NULL, &store);
+    for (int round = 0; round < 4; round++) {
+        struct caller *lead = round == 2 ? flow_call(&f, STREAM_CALL) : NULL;
+        UNTIL(&f, !lead || late_cache_step(store));
+        UNTIL(&f, !lead || provider_call(&f.up, 0));
+        struct caller *c = flow_call(&f, STREAM_CALL);
+        UNTIL(&f, f.g->by_state[STATE_CACHE].n == 1);
+        caller_leave(c, true);
+        UNTIL(&f, container_of(list_first(&f.g->by_state[STATE_CACHE]), struct request, in_state)->client_left);
+        cr_assert(late_cache_step(store));
+        UNTIL(&f, f.g->by_id.n == (lead ? 1 : 0));
+        if (lead)
+            answer_stream(provider_call(&f.up, 0));
+        UNTIL(&f, flow_idle(&f)); /* the first two had a lead, the third a leader, the fourth a hit */
+    }
+    cr_expect_eq(f.up.calls.n, 1);
+    flow_close(&f);
+}
+
+/* The look-up of the follower is answered at any instant of its leader's end. */
+Test(cache_story, a_leader_that_ends_between_a_look_up_and_its_use_is_still_there) {
+    struct flow f;
+    flow_open(&f, CONF, true);
+    for (int turns = 0; turns < 24; turns++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{" SURE "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"%d\"}],\"stream\":true}",
+                 turns);
+        struct caller *lead = flow_call(&f, body);
+        UNTIL(&f, provider_call(&f.up, f.up.calls.n - 1) && f.g->by_state[STATE_SEND].n == 1);
+        struct caller *follower = flow_call(&f, body);
+        UNTIL(&f, f.g->by_state[STATE_CACHE].n == 1 || f.g->by_state[STATE_RATE].n == 1);
+        flow_pump(&f, turns);
+        size_t before = f.up.calls.n;
+        f.up.script = answer_stream;
+        answer_stream(provider_call(&f.up, before - 1));
+        UNTIL(&f, lead->whole && follower->whole);
+        cr_expect_eq(follower->status, 200);
+        f.up.script = NULL;
+        UNTIL(&f, flow_idle(&f));
+    }
+    flow_close(&f);
+}

@@ -1,0 +1,104 @@
+#!/bin/sh
+# Every source file has a unit test named after it (test_FILE.c or test_ROOM_FILE.c), or a line below that says which test
+# stands for it and why. A line for a file that is gone, or that has its own test by now, does not hold either.
+cd "$(dirname "$0")/../.." || exit 2
+# FILE TEST REASON
+stands_for='
+gateway/base/clock.c test_base.c one page of small checks for the small pieces of the floor
+gateway/base/err.c test_base.c the same
+gateway/base/hash.c test_base.c the same
+gateway/base/log.c test_base.c the same
+gateway/base/map.c test_base.c the same
+gateway/base/mem.c test_base.c the same
+gateway/base/span.c test_base.c the same
+gateway/base/loop.c test_delay_store.c a post is seen by the loop that runs
+gateway/base/json_check.c test_json.c three files of one scanner
+gateway/base/json_read.c test_json.c the same
+gateway/base/json_write.c test_json.c the same
+conf/directives.c test_conf_schema.c the table is shown by what is printed from it
+conf/directives_names.c test_conf_schema.c the same
+conf/json_tree.c test_conf_tree.c two readers of one tree
+conf/yaml.c test_conf_tree.c the same
+conf/price_file.c test_conf_price.c prices are read through the files that hold them
+conf/read.c test_conf_bad.c each way a section can be wrong
+conf/state_act.c test_conf_state.c acts are seen through the overlay
+conf/value_text.c test_conf_value.c values of both files in one table
+conf/words.c test_conf_value.c the same
+audit/append.c test_audit.c a record is seen in the file it went to
+audit/open.c test_audit.c the same
+audit/written.c test_audit.c the same
+audit/recover.c test_audit.c what a crash left is seen after the next start
+audit/recover_settle.c test_audit.c the same
+backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
+backends/anthropic_turn.c test_call_write.c the cuts of a call are seen in the call written
+backends/anthropic_write.c test_answer_writer.c written answers are read again
+backends/call_check.c test_openai_call.c checks are seen through the calls they refuse
+backends/endpoints.c test_call_write.c the table is asked for every endpoint
+backends/mask.c test_error.c masks are seen in the errors they clean
+backends/openai_read.c test_golden.c streams and bodies of each provider, at every cut
+backends/openai_repair.c test_golden.c the same
+backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call written
+backends/openai_write.c test_answer_writer.c written answers are read again
+backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
+backends/responses_write.c test_answer_writer.c written answers are read again
+backends/decode/compute_avx2.c test_compute.c both twins against one reference
+backends/decode/compute_plain.c test_compute.c the same
+backends/decode/cpu.c test_compute.c the same
+backends/decode/decode_plan.c test_decode.c the plan of a directory is asked of the door
+backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
+backends/decode/model_config.c test_model.c a model is read with its configuration
+backends/decode/model_file.c test_model.c the same
+backends/decode/run.c test_decode.c runs and their order are seen from the door
+backends/decode/schedule.c test_decode.c the same
+backends/decode/template_tight.c test_template.c a tight template is a template
+backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
+backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
+backends/decode/unicode_tables.c test_pretoken.c the same
+gateway/call.c test_http_call.c the four files of one call, against scripted providers
+gateway/call_request.c test_http_call.c the same
+gateway/pool.c test_http_call.c kept connections are seen in the calls that use them
+gateway/tls.c test_call_connect.c TLS is seen from both its ends
+gateway/conn.c test_front.c one socket, seen through what listens and what calls
+gateway/front_client.c test_front.c the four files of the front, against raw sockets
+gateway/front_exchange.c test_front.c the same
+gateway/fields.c test_front.c the same
+gateway/http1_head.c test_http1.c two files of one framing
+gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shell sees them
+gateway/cli/config.c test_cli_conf.c the same
+gateway/cli/key.c test_cli_conf.c the same
+gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/spend_print.c test_spend.c three files of one verb
+gateway/cli/spend_sum.c test_spend.c the same
+'
+# The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
+walk=' admin attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
+
+bad=0
+has_test() {
+    file=$(basename "$1" .c) room=$(basename "$(dirname "$1")")
+    [ -f "tests/unit/test_$file.c" ] || [ -f "tests/unit/test_${room}_$file.c" ]
+}
+for source in $(git ls-files -co --exclude-standard -- '*.c' | grep -v '^tests/'); do
+    [ -f "$source" ] || continue
+    name=$(basename "$source" .c)
+    line=$(echo "$stands_for" | grep "^$source ") && test=$(echo "$line" | cut -d' ' -f2)
+    if has_test "$source"; then
+        [ -z "$line" ] || { echo "$source: has a test of its own; its line in $0 may go"; bad=1; }
+    elif [ -n "$line" ]; then
+        [ -f "tests/unit/$test" ] || { echo "$source: $test stands for it and is not there"; bad=1; }
+    else
+        case "$source $walk" in gateway/*" $name "*) ;; *) echo "$source: no tests/unit/test_$name.c"; bad=1 ;; esac
+    fi
+done
+for source in $(echo "$stands_for" | cut -d' ' -f1); do
+    [ -f "$source" ] || { echo "$source: is gone; its line in $0 may go"; bad=1; }
+done
+# A fuzz target is also a test by its corpus, and a suite without a line of time is not in the table.
+for target in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$target" .c)
+    [ -n "$(ls "tests/fuzz/corpus/${name#fuzz_}" 2>/dev/null)" ] || { echo "$target: no corpus"; bad=1; }
+done
+for suite in $(sed -n 's/^#.*suites: //p' tests/run.sh); do
+    grep -qE "^\| $suite \|" tests/README.md || { echo "tests/README.md: no line of time for $suite"; bad=1; }
+done
+exit $bad
