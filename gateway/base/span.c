@@ -153,7 +153,7 @@ static bool grow(struct str *s, size_t n) {
     size_t needed = s->n + n + 1, capacity = s->capacity ? s->capacity : STR_FIRST_BYTES;
     while (capacity < needed)
         capacity *= 2;
-    char *at = realloc(s->at, capacity);
+    char *at = mem_grow(s->at, capacity);
     if (!at) {
         s->over = true;
         return false;
@@ -167,6 +167,12 @@ static bool grow(struct str *s, size_t n) {
 static inline bool make_room(struct str *s, size_t n) {
     bool there = !s->over && n <= s->max - s->n && n < s->capacity - s->n;
     return there || grow(s, n);
+}
+
+bool str_reserve(struct str *s, size_t n) {
+    bool over = s->over, good = make_room(s, n);
+    s->over = over;
+    return good;
 }
 
 void str_put(struct str *s, struct span bytes) {

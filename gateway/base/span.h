@@ -63,6 +63,8 @@ void str_puts(struct str *s, const char *text);
 void str_putc(struct str *s, char c);
 void str_printf(struct str *s, const char *format, ...) printf_like(2, 3);
 void str_vprintf(struct str *s, const char *format, va_list args);
+/* Room for n more bytes, so that writing them cannot fail; false, and s as it was, when there is none. */
+must_check bool str_reserve(struct str *s, size_t n);
 void str_cut(struct str *s, size_t from_start); /* drops bytes at the front */
 static inline struct span str_span(const struct str *s) {
     return (struct span){s->at, s->n};
