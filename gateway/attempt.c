@@ -71,21 +71,25 @@ static void read_forwarded(struct request *r) {
     }
 }
 
-size_t attempt_forwarded(struct request *r, struct span *out, size_t max) {
-    size_t n = 0;
+/* Whole, however long: a value cut here would be one key for two calls. */
+static bool put_forwarded(struct request *r, struct span name, struct span value, struct span *out) {
+    char *line = arena_alloc(&r->arena, name.n + 2 + value.n);
+    if (!line)
+        return false;
+    memcpy(line, name.at, name.n);
+    memcpy(line + name.n, ": ", 2);
+    memcpy(line + name.n + 2, value.at, value.n);
+    *out = span_from(line, name.n + 2 + value.n);
+    return true;
+}
+
+bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n) {
     read_forwarded(r);
-    struct str line;
-    str_init(&line, 2 * HTTP_TARGET_MAX);
-    for (size_t i = 0; i <= r->n_forwarded && n < max; i++) {
-        str_clear(&line);
-        if (i < r->n_forwarded)
-            str_printf(&line, "%.*s: %.*s", SPAN_ARG(r->forwarded[i].name), SPAN_ARG(r->forwarded[i].value));
-        else
-            str_printf(&line, "query: %s", r->query);
-        out[n++] = span_of(arena_strdup(&r->arena, str_span(&line)));
-    }
-    str_fini(&line);
-    return n;
+    *n = 0;
+    for (size_t i = 0; i < r->n_forwarded; i++)
+        if (!put_forwarded(r, r->forwarded[i].name, r->forwarded[i].value, &out[(*n)++]))
+            return false;
+    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]);
 }
 
 static void on_call(struct http_call *c, void *user) {

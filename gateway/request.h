@@ -166,8 +166,10 @@ struct request {
     struct str upstream_id;    /* owned */
 };
 
-/* Header values and the query that go to a provider, as "name: value", in the arena; for the call and the cache key. */
-size_t attempt_forwarded(struct request *r, struct span *out, size_t max);
+/* Header values and the query that go to a provider, as "name: value", in the arena, for the cache key. False when the
+ * arena is full. */
+#define FORWARDED_LINES_MAX (FORWARDED_FIELDS_MAX + 1)
+must_check bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n);
 
 struct request *request_new(struct gateway *g, struct exchange *client);
 void request_wake(struct request *r);
