@@ -11,6 +11,7 @@
 struct answer *answer_new(bool keeping) {
     struct answer *a = xcalloc(1, sizeof(*a));
     a->refs = 1;
+    a->down = REASON_N;
     a->keeping = keeping;
     str_init(&a->bytes, ANSWER_MAX);
     list_init(&a->readers);

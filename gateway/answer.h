@@ -11,6 +11,7 @@
 
 #include "backends/backends.h"
 #include "gateway/base/list.h"
+#include "routing/routing.h"
 
 #define ANSWER_KEEP_MAX (8 << 20) /* bytes of a kept answer: more is not cached */
 #define ANSWER_WINDOW (32 * 1024) /* unread bytes at which a window's writer stops */
@@ -30,7 +31,7 @@ struct answer {
     struct usage usage; /* so far */
     enum finish finish;
     char target[160]; /* that writes it, for followers */
-    bool degraded;
+    enum reason down; /* why it passed over a better rung; REASON_N: it did not */
     struct list readers;
     int64_t text_bytes; /* generated */
     int64_t pieces;     /* events of a stream with content: none holds less than one token */

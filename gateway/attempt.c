@@ -346,7 +346,7 @@ bool attempt_start(struct request *r) {
     str_init(&a->plain, PLAIN_ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
-    r->answer->degraded = c->degraded;
+    r->answer->down = r->down;
     if (c->backend->protocol == PROTOCOL_DECODE)
         return open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);

@@ -229,18 +229,32 @@ static enum walk take_lead(struct request *r) {
     return r->answer ? go(r, STATE_HOLD) : fetch_it(r, "miss", false);
 }
 
+static void stop_following(struct request *r) {
+    answer_leave(&r->reader);
+    answer_drop(r->answer);
+    r->answer = NULL;
+}
+
+/* A follower takes its leader's way, also down the ladder, unless it said that it wants no such way. */
+static enum walk read_along(struct request *r) {
+    if (r->answer->down != REASON_N && r->fallback != FALLBACK_ANY) {
+        stop_following(r);
+        return fetch_it(r, "miss", false);
+    }
+    r->down = r->answer->down;
+    return go(r, STATE_STREAM);
+}
+
 /* A follower reads along; when its leader fails before content it looks again, and may become the leader. */
 static enum walk follow(struct request *r) {
     if (!r->answer)
         return fetch_it(r, "miss", false);
     r->doing = "waiting for the same call of another request";
     if (r->answer->content)
-        return go(r, STATE_STREAM);
+        return read_along(r);
     if (!r->answer->ended)
         return WALK_WAIT;
-    answer_leave(&r->reader);
-    answer_drop(r->answer);
-    r->answer = NULL;
+    stop_following(r);
     r->asked = false;
     return WALK_MORE;
 }
