@@ -302,7 +302,10 @@ void attempt_succeed(struct request *r) {
 void attempt_fail_run(struct request *r, enum err e) {
     r->attempt->error = (struct provider_error){.status = 503};
     snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
-    attempt_fail(r, e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW : OUTCOME_UNAVAILABLE, "the engine ended it");
+    enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
+                           : e == ERR_BUSY  ? OUTCOME_NO_SLOT
+                                            : OUTCOME_UNAVAILABLE;
+    attempt_fail(r, outcome, e == ERR_BUSY ? "the engine's queue is full" : "the engine ended it");
 }
 
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
@@ -393,8 +396,9 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = outcome == OUTCOME_LOCAL ? US_PER_S : r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_LOCAL;
+    bool crowded = outcome == OUTCOME_LOCAL || outcome == OUTCOME_NO_SLOT; /* here, and soon over */
+    r->retry_after_us = crowded ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && !crowded;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
