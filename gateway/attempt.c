@@ -431,16 +431,21 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
     return true;
 }
 
+/* The same question asked from the end of the rung: only the rungs below answer. */
+static int next_below(const struct request *r, enum outcome outcome) {
+    struct plan rest = r->plan;
+    int last = r->at;
+    while (last + 1 < rest.n && rest.choices[last + 1].rung == rest.choices[r->at].rung)
+        last++;
+    rest.choices[last] = r->plan.choices[r->at];
+    return plan_next(&rest, last, outcome, r->n_tries, r->alias->attempts, r->fallback);
+}
+
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
     int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
     bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
-    if (!same_rung || gateway_may_retry(r->gateway, r->conf))
-        return next;
-    for (; next < r->plan.n; next++)
-        if (r->plan.choices[next].rung != r->plan.choices[r->at].rung)
-            return r->plan.choices[next].only_for & REASON_BIT(outcome_reason(outcome)) ? next : -1;
-    return -1;
+    return !same_rung || gateway_may_retry(r->gateway, r->conf) ? next : next_below(r, outcome);
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {
