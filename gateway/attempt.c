@@ -89,7 +89,9 @@ bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], 
     for (size_t i = 0; i < r->n_forwarded; i++)
         if (!put_forwarded(r, r->forwarded[i].name, r->forwarded[i].value, &out[(*n)++]))
             return false;
-    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]);
+    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]) &&
+           put_forwarded(r, SPAN("tags"), tags.at ? tags : SPAN(""), &out[(*n)++]);
 }
 
 static void on_call(struct http_call *c, void *user) {

@@ -166,9 +166,9 @@ struct request {
     struct str upstream_id;    /* owned */
 };
 
-/* Header values and the query that go to a provider, as "name: value", in the arena, for the cache key. False when the
- * arena is full. */
-#define FORWARDED_LINES_MAX (FORWARDED_FIELDS_MAX + 1)
+/* What of the head decides the answer, as "name: value", in the arena, for the cache key: header values and the query that
+ * go to a provider, and the tags that a target must have. False when the arena is full. */
+#define FORWARDED_LINES_MAX (FORWARDED_FIELDS_MAX + 2)
 must_check bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n);
 
 struct request *request_new(struct gateway *g, struct exchange *client);

@@ -69,6 +69,19 @@ test('long header values that reach the provider were not in the key of the cach
   await up.stop();
 });
 
+test('a call that requires a tag was answered by a kept answer of a target without it', async () => {
+  const A = await mock(usual(['from the US'])), B = await mock(usual(['from the EU']));
+  const up = (m, tags) => ({ protocol: 'openai', url: `${m.url}/v1`, api_keys: [PROVIDER_KEY], tags });
+  const g = await new Gateway((dir) => confOf(dir, {
+    backends: { a: up(A, ['us']), b: up(B, ['eu']) },
+    aliases: { m: { ladder: [{ targets: ['a/x'] }, { targets: ['b/y'] }], cache: { enabled: true } } }, teams: { search: teamOf() },
+  })).start();
+  const first = await call(g, { temperature: 0 }).done, strict = await call(g, { temperature: 0 }, { headers: { 'x-tollgate-require': 'eu' } }).done, again = await call(g, { temperature: 0 }).done;
+  assert.deepEqual([first, strict, again].map((c) => [c.headers['x-tollgate-cache'], c.headers['x-tollgate-target']]), [['miss', 'a/x'], ['miss', 'b/y'], ['hit', 'a/x']]);
+  await g.end();
+  await A.stop(); await B.stop();
+});
+
 test('whether a whole stream without a last chunk was good depended on how fast its client read', { timeout: 60000 }, async () => {
   const words = Array.from({ length: 300 }, () => 'w'.repeat(1000));
   const up = await rawMock((socket) => socket.end(Buffer.concat([Buffer.from(SSE_HEAD), chunked([streamOf(words)], false)])));
