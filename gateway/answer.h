@@ -45,7 +45,9 @@ struct answer_reader {
 };
 
 struct answer *answer_new(bool keeping);
-struct answer *answer_from(struct span packed); /* a kept answer, ended: from the cache */
+/* A whole answer as the cache keeps it, and back: who wrote it, a NUL, its events. */
+void answer_pack(const struct answer *a, struct str *out);
+struct answer *answer_from(struct span packed);
 struct answer *answer_take(struct answer *a);
 void answer_drop(struct answer *a); /* may be NULL */
 void answer_put(struct answer *a, const struct event *e);

@@ -82,6 +82,21 @@ test('a call that requires a tag was answered by a kept answer of a target witho
   await A.stop(); await B.stop();
 });
 
+test('a hit told of whichever target the plan of the moment began with', async () => {
+  const A = await mock(usual()), B = await mock(usual());
+  const up = (m) => ({ protocol: 'openai', url: `${m.url}/v1`, api_keys: [PROVIDER_KEY] });
+  const g = await new Gateway((dir) => confOf(dir, {
+    backends: { a: up(A), b: up(B) }, aliases: { m: { ladder: [{ targets: ['a/x', 'b/y'] }], cache: { enabled: true } } }, teams: { search: teamOf() },
+  })).start();
+  const first = await call(g, { temperature: 0 }).done;
+  for (let i = 0; i < 20; i++) {
+    const c = await call(g, { temperature: 0 }).done;
+    assert.deepEqual([c.headers['x-tollgate-cache'], c.headers['x-tollgate-target']], ['hit', first.headers['x-tollgate-target']]);
+  }
+  await g.end();
+  await A.stop(); await B.stop();
+});
+
 test('whether a whole stream without a last chunk was good depended on how fast its client read', { timeout: 60000 }, async () => {
   const words = Array.from({ length: 300 }, () => 'w'.repeat(1000));
   const up = await rawMock((socket) => socket.end(Buffer.concat([Buffer.from(SSE_HEAD), chunked([streamOf(words)], false)])));
