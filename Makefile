@@ -92,9 +92,10 @@ lint:
 
 tidy:
 	@.ci/packages lint
-	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+	cppcheck --quiet -j$(shell nproc) --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches -I. $(ROOMS)
-	clang-tidy --quiet $(foreach room,$(ROOMS),$(wildcard $(room)/*.c)) -- -std=c11 -D_GNU_SOURCE -I. -mavx2 -mfma -mf16c
+	printf '%s\n' $(foreach room,$(ROOMS),$(wildcard $(room)/*.c)) | \
+	  xargs -P$(shell nproc) -I{} clang-tidy --quiet {} -- -std=c11 -D_GNU_SOURCE -I. $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma -mf16c)
 
 memcheck:
 	@.ci/packages memcheck
@@ -107,7 +108,10 @@ fuzz:
 
 bench:
 	@.ci/packages bench
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/tests/bench/mock $(BUILD)/tests/bench/load
 	@tests/bench/run.sh
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o
+	$(CC) $(LDFLAGS) -o $@ $<
 
 clean:
 	rm -rf build

@@ -5,6 +5,7 @@
 #include "audit/line.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
+#include <assert.h>
 #include <stdlib.h>
 
 /* Past it the head goes without totals, and a start reads further back. */
@@ -63,6 +64,7 @@ void chain_head(struct audit *a, bool totals, int64_t now_us) {
         put_signature(a, time, &extra);
     if (totals)
         put_totals(a, now_us, &extra);
+    assert(!extra.over); /* half a head would be a lie in the chain */
     chain_append(a, &r, str_span(&extra), now_us);
     str_fini(&extra);
     a->since_head = 0;

@@ -2,6 +2,7 @@
  * the file, in order; when the log cannot promise that it says 0 and counts, and the count is itself recorded when the
  * disk is back. */
 #include "audit/chain.h"
+#include "audit/line.h"
 #include "gateway/base/clock.h"
 #include <assert.h>
 
@@ -39,7 +40,7 @@ static void account(struct audit *a, const struct audit_record *r, int64_t now_u
 
 uint64_t audit_add(struct audit *a, const struct audit_record *r, int64_t now_us) {
     assert(r->kind != AUDIT_START && r->kind != AUDIT_STOP && r->kind != AUDIT_HEAD);
-    if (!takes(a, r)) {
+    if (!takes(a, r) || !str_reserve(&a->batch, LINE_USUAL_BYTES)) {
         turn_away(a, r, now_us);
         return 0;
     }

@@ -8,6 +8,7 @@
 
 /* No line is longer: against a file that is one endless line, and the proof that a record always fits. */
 #define LINE_MAX_BYTES ((size_t)4 << 20)
+#define LINE_USUAL_BYTES ((size_t)32 << 10) /* a record with all its tries, its price row and a head behind it */
 /* Text of strangers is clipped to this, against model names of a megabyte in every record. */
 #define LINE_TEXT_MAX 512
 #define LINE_PLAN_MAX 64

@@ -306,8 +306,8 @@ void writer_put(struct writer *w, struct batch *b) {
     if (!w->next)
         w->next = b;
     w->marks.queued_bytes += b->n;
-    pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
+    pthread_cond_signal(&w->changed); /* behind the lock: a woken thread that finds it held goes to sleep again */
 }
 
 void writer_tune(struct writer *w, bool sync_request, int64_t interval_us, int64_t tick_us) {

@@ -1,12 +1,13 @@
 /* What comes back from the writer's thread: marks, health, and time. Always true here: a message is under way at most
  * once, and waiters are woken only from the loop, in the order of their records. */
 #include "audit/chain.h"
+#include "audit/line.h"
 #include "gateway/base/clock.h"
 #include <stdlib.h>
 
 void chain_note_away(struct audit *a, int64_t now_us) {
-    if (a->away == 0)
-        return;
+    if (a->away == 0 || !str_reserve(&a->batch, LINE_USUAL_BYTES))
+        return; /* later: what was turned away stays counted */
     struct str s;
     char since[CLOCK_TEXT_MAX];
     str_init(&s, 400);
@@ -25,7 +26,7 @@ static void on_moved(struct audit *a, int64_t now_us) {
     chain_wake(a);
     if (audit_healthy(a))
         chain_note_away(a, now_us);
-    if (audit_healthy(a) && chain_head_is_due(a, now_us))
+    if (audit_healthy(a) && chain_head_is_due(a, now_us) && str_reserve(&a->batch, LINE_USUAL_BYTES))
         chain_head(a, false, now_us);
     audit_flush(a);
 }

@@ -87,11 +87,10 @@ void writer_fail(struct writer *w, enum err e, const char *message, const char *
 }
 
 /* --- bytes --- */
+/* A line end in JSON can only be white space between tokens: it leaves as a blank. */
 static void put_line(struct str *out, struct span s) {
     while (s.n) {
-        size_t n = 0;
-        while (n < s.n && s.at[n] != '\n' && s.at[n] != '\r')
-            n++;
+        size_t n = span_line(s);
         str_put(out, (struct span){s.at, n});
         if (n < s.n)
             str_putc(out, ' '); /* a line end in JSON can only be white space between tokens */

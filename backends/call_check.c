@@ -16,6 +16,22 @@ size_t check_in(struct check *k, const char *format, ...) {
     return mark;
 }
 
+static void put_path(struct check *k, struct span text) {
+    size_t room = sizeof k->path - 1 - k->n, n = text.n < room ? text.n : room;
+    memcpy(k->path + k->n, text.at, n);
+    k->n += n;
+    k->path[k->n] = 0;
+}
+
+/* check_in for a member: the path is kept for each, and hardly any is ever shown. */
+static size_t check_in_member(struct check *k, struct span name) {
+    size_t mark = k->n;
+    if (mark)
+        put_path(k, SPAN("."));
+    put_path(k, name);
+    return mark;
+}
+
 void check_out(struct check *k, size_t mark) {
     k->n = mark;
     k->path[mark] = 0;
@@ -98,7 +114,7 @@ static int rule_find(const struct rule *rules, size_t n, struct span name) {
 static bool check_required(struct check *k, const struct rule *rules, size_t n, uint64_t seen) {
     for (size_t i = 0; i < n; i++)
         if (rules[i].flags & RULE_REQUIRED && !(seen >> i & 1)) {
-            check_in(k, k->n ? ".%s" : "%s", rules[i].name);
+            check_in_member(k, span_of(rules[i].name));
             return check_fail(k, ERR_INVALID, "%s is required.", k->path);
         }
     return true;
@@ -118,7 +134,7 @@ bool check_object(struct check *k, struct json v, const struct rule *rules, size
             k->call->size.text_bytes += count_unknown ? (int64_t)(name.n + member.raw.n) : 0;
             continue;
         }
-        size_t mark = check_in(k, k->n ? ".%s" : "%s", rules[i].name);
+        size_t mark = check_in_member(k, span_of(rules[i].name));
         if (seen >> i & 1)
             return check_fail(k, ERR_INVALID, "%s stands there twice.", k->path);
         seen |= UINT64_C(1) << i;
@@ -176,7 +192,7 @@ bool check_stored(struct check *k, struct json v) {
     while (json_walk_next(&walk, &name, &member)) {
         if (member.kind != JSON_OBJECT && member.kind != JSON_ARRAY && member.kind != JSON_STRING)
             continue;
-        size_t mark = check_in(k, k->n ? ".%.*s" : "%.*s", SPAN_ARG(name));
+        size_t mark = check_in_member(k, name);
         if (!check_stored_member(k, name, member))
             return false;
         check_out(k, mark);
@@ -206,7 +222,16 @@ void check_url(struct check *k, struct json url) {
 
 struct json json_member(struct json object, const char *name) {
     struct json v = object.kind == JSON_OBJECT ? json_get(object, name) : (struct json){0};
-    return v.kind == JSON_NULL ? (struct json){0} : v;
+    if (v.kind == JSON_NULL)
+        v = (struct json){0};
+    return v;
+}
+
+void json_members(struct json object, const char *const *names, struct json *out, size_t n) {
+    (void)json_pick(object, names, out, n); /* of two of one name the last counts, as for json_member */
+    for (size_t i = 0; i < n; i++)
+        if (out[i].kind == JSON_NULL)
+            out[i] = (struct json){0};
 }
 
 bool see_model(struct check *k, struct json v) {

@@ -62,6 +62,7 @@ bool see_seed(struct check *k, struct json v);
 bool see_max_output(struct check *k, struct json v);           /* the largest of all that are said */
 bool see_strings(struct check *k, struct json v);              /* elements of an array are strings */
 struct json json_member(struct json object, const char *name); /* null counts as absent */
+void json_members(struct json object, const char *const *names, struct json *out, size_t n); /* in one walk */
 
 #define MAX_TOK 2147483647.0 /* against token counts that overflow a product with a price */
 
@@ -91,12 +92,12 @@ struct reader {
     struct str repaired; /* data of this event with what the provider forgot */
     struct usage usage;
     struct usage_parts told;
-    struct reader_tool tools[READER_TOOLS_MAX];
     int n_tools;
     bool misnumbered; /* the provider gives one index to several calls */
     bool choice_open[READER_CHOICES_MAX], choice_done[READER_CHOICES_MAX];
     bool last;
-    int64_t searches; /* Responses: web_search_call items */
+    int64_t searches;                           /* Responses: web_search_call items */
+    struct reader_tool tools[READER_TOOLS_MAX]; /* last: written as far as n_tools counts, and not touched beyond */
 };
 void reader_part(struct reader *r, const struct part *p);
 struct span reader_text(struct reader *r, struct json v); /* decoded; empty when it is no string or too large */

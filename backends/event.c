@@ -12,8 +12,10 @@
 #define EVENT_BITS_ALL ((1u << 10) - 1)
 
 static void put_n(struct str *out, uint64_t v, int bytes) {
+    char little[8];
     for (int i = 0; i < bytes; i++)
-        str_putc(out, (char)(v >> (8 * i) & 0xFF));
+        little[i] = (char)(v >> (8 * i) & 0xFF);
+    str_put(out, span_from(little, (size_t)bytes));
 }
 
 static void put_span(struct str *out, struct span s) {

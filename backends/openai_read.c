@@ -39,13 +39,21 @@ void openai_usage(struct reader *r, struct json u) {
     to->reported = true;
 }
 
-static void take_usage(struct reader *r, struct json v, struct event *out) {
-    struct json usage = json_get(v, "usage");
+/* The outermost members that are read, found in one walk: an answer may be large and each walk goes over all of it. */
+enum { TOP_ID, TOP_MODEL, TOP_CREATED, TOP_CHOICES, TOP_DATA, TOP_USAGE, TOP_X_GROQ, TOP_ERROR, TOP_N };
+static const char *const top_names[TOP_N] = {"id", "model", "created", "choices", "data", "usage", "x_groq", "error"};
+
+static struct json unless_null(struct json v) {
+    return v.kind == JSON_NULL ? (struct json){0} : v;
+}
+
+static void take_usage(struct reader *r, const struct json top[TOP_N], struct event *out) {
+    struct json usage = top[TOP_USAGE];
     event_splice(out, SPLICE_USAGE, usage);
     if (usage.kind != JSON_OBJECT)
-        usage = json_member(json_member(v, "x_groq"), "usage");
+        usage = json_member(top[TOP_X_GROQ], "usage");
     if (usage.kind != JSON_OBJECT)
-        usage = json_member(json_at(json_member(v, "choices"), 0), "usage");
+        usage = json_member(json_at(top[TOP_CHOICES], 0), "usage");
     if (usage.kind != JSON_OBJECT)
         return;
     openai_usage(r, usage);
@@ -127,24 +135,39 @@ static void read_old_call(struct reader *r, int choice, struct json call) {
     reader_say(r, PART_TOOL_ARGS, choice, t->tool, json_member(call, "arguments"));
 }
 
-/* A delta or a whole message: the same members. */
-static void read_message(struct reader *r, int choice, struct json m, struct event *out) {
-    static const char *const unkept[] = {"audio", "reasoning_details", "thinking_blocks", "extra_content"};
-    struct json role = json_member(m, "role"), thought = json_member(m, "reasoning_content"), call;
+enum {
+    SAYS_ROLE,
+    SAYS_THOUGHT,
+    SAYS_REASONING,
+    SAYS_CONTENT,
+    SAYS_REFUSAL,
+    SAYS_TOOLS,
+    SAYS_CALL,
+    SAYS_UNKEPT,
+    SAYS_N = 11
+};
+
+/* A delta or a whole message: the same members. The last four are not kept, and the first of those is content. */
+static void read_message(struct reader *r, int choice, struct json message, struct event *out) {
+    static const char *const names[SAYS_N] = {"role",          "reasoning_content", "reasoning",      "content",
+                                              "refusal",       "tool_calls",        "function_call",  "audio",
+                                              "extra_content", "reasoning_details", "thinking_blocks"};
+    struct json m[SAYS_N], call;
     struct json_walk walk;
-    if (role.kind == JSON_STRING)
-        reader_part(r, &(struct part){.kind = PART_ROLE, .choice = choice, .text = reader_text(r, role)});
-    thought = thought.kind == JSON_STRING ? thought : json_member(m, "reasoning");
+    json_members(message, names, m, SAYS_N);
+    if (m[SAYS_ROLE].kind == JSON_STRING)
+        reader_part(r, &(struct part){.kind = PART_ROLE, .choice = choice, .text = reader_text(r, m[SAYS_ROLE])});
+    struct json thought = m[SAYS_THOUGHT].kind == JSON_STRING ? m[SAYS_THOUGHT] : m[SAYS_REASONING];
     reader_say(r, PART_REASONING, choice, 0, thought.kind == JSON_STRING ? thought : (struct json){0});
-    read_content(r, choice, json_member(m, "content"));
-    reader_say(r, PART_REFUSAL, choice, 0, json_member(m, "refusal"));
-    json_walk_init(&walk, json_member(m, "tool_calls"));
+    read_content(r, choice, m[SAYS_CONTENT]);
+    reader_say(r, PART_REFUSAL, choice, 0, m[SAYS_REFUSAL]);
+    json_walk_init(&walk, m[SAYS_TOOLS]);
     for (size_t i = 0; json_walk_next(&walk, NULL, &call); i++)
         read_tool(r, choice, i, call);
-    read_old_call(r, choice, json_member(m, "function_call"));
-    for (size_t i = 0; i < ARRAY_LEN(unkept); i++)
-        if (json_member(m, unkept[i]).kind != JSON_NONE)
-            out->bits |= EVENT_NO_STORE | (i == 0 ? EVENT_CONTENT : 0);
+    read_old_call(r, choice, m[SAYS_CALL]);
+    for (size_t i = SAYS_UNKEPT; i < SAYS_N; i++)
+        if (m[i].kind != JSON_NONE)
+            out->bits |= EVENT_NO_STORE | (i == SAYS_UNKEPT ? EVENT_CONTENT : 0);
 }
 
 static void read_finish(struct reader *r, int choice, struct json word, struct event *out) {
@@ -160,8 +183,7 @@ static void read_finish(struct reader *r, int choice, struct json word, struct e
     reader_finish(r, choice, word, openai_finish(word), out);
 }
 
-static bool choice_index(struct json choice, int *out) {
-    struct json index = json_member(choice, "index");
+static bool choice_index(struct json choice, struct json index, int *out) {
     int64_t n = 0;
     if (choice.kind != JSON_OBJECT || (index.kind != JSON_NONE && !json_i64(index, &n)))
         return false;
@@ -174,36 +196,39 @@ static enum err bad(const char **why, const char *what) {
     return ERR_UPSTREAM;
 }
 
+enum { CHOICE_INDEX, CHOICE_SAID, CHOICE_TEXT, CHOICE_FINISH, CHOICE_LOGPROBS, CHOICE_N };
+
 static enum err read_choices(struct reader *r, struct json choices, bool plain, struct event *out, const char **why) {
-    const char *holder = plain ? "message" : "delta";
+    const char *const names[CHOICE_N] = {"index", plain ? "message" : "delta", "text", "finish_reason", "logprobs"};
     struct json_walk walk;
-    struct json choice;
+    struct json choice, of[CHOICE_N];
     int i;
     json_walk_init(&walk, choices);
     while (json_walk_next(&walk, NULL, &choice)) {
-        if (!choice_index(choice, &i))
+        json_members(choice, names, of, CHOICE_N);
+        if (!choice_index(choice, of[CHOICE_INDEX], &i))
             return bad(why, "A choice of the provider's answer has no proper index.");
-        struct json said = json_member(choice, holder), text = json_member(choice, "text");
+        struct json said = of[CHOICE_SAID], text = of[CHOICE_TEXT];
         if (plain && (r->endpoint == ENDPOINT_CHAT ? said.kind != JSON_OBJECT : text.kind != JSON_STRING))
             return bad(why, "A choice of the provider's answer has no message.");
         r->choice_open[i] = true;
         read_message(r, i, said, out);
         reader_say(r, PART_TEXT, i, 0, text);
-        read_finish(r, i, json_member(choice, "finish_reason"), out);
-        if (!plain && json_member(choice, "logprobs").kind != JSON_NONE)
+        read_finish(r, i, of[CHOICE_FINISH], out);
+        if (!plain && of[CHOICE_LOGPROBS].kind != JSON_NONE)
             out->bits |= EVENT_NO_STORE;
     }
     return ERR_NONE;
 }
 
-static void splice_head(struct json v, struct event *out) {
-    event_splice(out, SPLICE_MODEL, json_get(v, "model"));
-    event_splice(out, SPLICE_ID, json_get(v, "id"));
-    event_splice(out, SPLICE_CREATED, json_get(v, "created"));
+static void splice_head(const struct json top[TOP_N], struct event *out) {
+    event_splice(out, SPLICE_MODEL, top[TOP_MODEL]);
+    event_splice(out, SPLICE_ID, top[TOP_ID]);
+    event_splice(out, SPLICE_CREATED, top[TOP_CREATED]);
 }
 
 /* Puts in what the provider forgot; v becomes the repaired document. */
-static enum err mend(struct reader *r, struct json *v, struct event *out, const char **why) {
+static enum err mend(struct reader *r, struct json *v, struct json top[TOP_N], struct event *out, const char **why) {
     struct edits edits;
     struct json_fault fault;
     openai_repairs(r, *v, &edits);
@@ -214,49 +239,54 @@ static enum err mend(struct reader *r, struct json *v, struct event *out, const 
     if (r->repaired.over || !json_check(str_span(&r->repaired), JSON_DEPTH_MAX, v, &fault))
         return bad(why, "An event of the provider's stream has choices that cannot be told apart.");
     out->data = v->raw;
+    (void)json_pick(*v, top_names, top, TOP_N);
     return ERR_NONE;
 }
 
-static bool holds_error(struct json v) {
-    struct json error = json_member(v, "error"), groq = json_member(json_member(v, "x_groq"), "error");
+static bool holds_error(const struct json top[TOP_N]) {
+    struct json error = top[TOP_ERROR], groq = json_member(top[TOP_X_GROQ], "error");
     return (error.kind == JSON_OBJECT || error.kind == JSON_STRING || groq.kind != JSON_NONE) &&
-           json_count(json_member(v, "choices")) == 0;
+           json_count(top[TOP_CHOICES]) == 0;
 }
 
 enum err openai_frame(struct reader *r, struct json v, struct event *out, const char **why) {
-    struct json choices = json_member(v, "choices");
-    if (holds_error(v)) {
-        reader_error(r, json_member(v, "error").kind ? v : json_member(v, "x_groq"), out);
-        take_usage(r, v, out);
+    struct json top[TOP_N];
+    (void)json_pick(v, top_names, top, TOP_N);
+    struct json choices = unless_null(top[TOP_CHOICES]);
+    if (holds_error(top)) {
+        reader_error(r, unless_null(top[TOP_ERROR]).kind ? v : unless_null(top[TOP_X_GROQ]), out);
+        take_usage(r, top, out);
         return ERR_NONE;
     }
     if (choices.kind != JSON_NONE && choices.kind != JSON_ARRAY)
         return bad(why, "choices of the provider's stream is not an array.");
     if (choices.kind == JSON_NONE) { /* clients walk over choices: what has none is not shown to them */
-        take_usage(r, v, out);
+        take_usage(r, top, out);
         out->n_splices = 0;
         out->data = SPAN_NONE;
         out->bits |= out->bits & EVENT_USAGE ? EVENT_USAGE_ONLY : EVENT_SILENT;
         return ERR_NONE;
     }
-    enum err err = mend(r, &v, out, why);
+    enum err err = mend(r, &v, top, out, why);
     if (err)
         return err;
-    splice_head(v, out);
-    take_usage(r, v, out);
-    if (out->bits & EVENT_USAGE && json_count(choices) == 0)
+    splice_head(top, out);
+    take_usage(r, top, out);
+    if (out->bits & EVENT_USAGE && json_count(top[TOP_CHOICES]) == 0)
         out->bits |= EVENT_USAGE_ONLY;
-    return read_choices(r, json_member(v, "choices"), false, out, why);
+    return read_choices(r, top[TOP_CHOICES], false, out, why);
 }
 
 enum err openai_plain(struct reader *r, struct json v, struct event *out, const char **why) {
     bool embeddings = r->endpoint == ENDPOINT_EMBEDDINGS;
-    struct json list = json_member(v, embeddings ? "data" : "choices");
+    struct json top[TOP_N];
+    (void)json_pick(v, top_names, top, TOP_N);
+    struct json list = top[embeddings ? TOP_DATA : TOP_CHOICES];
     if (list.kind != JSON_ARRAY || json_count(list) == 0)
         return bad(why, embeddings ? "The provider's answer has no data." : "The provider's answer has no choices.");
     out->bits |= EVENT_CONTENT;
-    splice_head(v, out);
-    take_usage(r, v, out);
+    splice_head(top, out);
+    take_usage(r, top, out);
     if (embeddings)
         return ERR_NONE;
     return read_choices(r, list, true, out, why);

@@ -119,7 +119,9 @@ void target_done(struct reader *r, const struct node *n, void *into) {
 void rung_done(struct reader *r, const struct node *n, void *into) {
     const struct conf_rung *rung = into;
     const struct node *list = node_get(n, "targets");
-    if (list && list->kind == NODE_LIST && !list->n)
+    if (!list)
+        return;
+    if (list->kind == NODE_LIST && !list->n)
         problem_at(r->report, list, "the rung has no targets");
     for (size_t i = 0; i < rung->n_targets; i++)
         for (size_t k = 0; k < i; k++)

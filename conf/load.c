@@ -69,7 +69,7 @@ static const char *host_name(struct arena *a) {
 
 static void check_listen(struct reader *r, const struct node *list) {
     const struct conf *c = r->conf;
-    for (size_t i = 0; i < c->n_listen; i++)
+    for (size_t i = 0; list && i < c->n_listen; i++)
         for (size_t k = 0; k < i; k++)
             if (c->listen[i].address && c->listen[k].address && !strcmp(c->listen[i].address, c->listen[k].address))
                 problem_at(r->report, list->items[i], "'%s' stands twice in listen", c->listen[i].address);

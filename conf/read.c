@@ -141,11 +141,11 @@ static bool sounds_secret(const struct node *key, const struct node *item) {
 }
 
 /* What is not read is not typed either, and its lines may be shown. */
-static void hide_below(struct reader *r, const struct node *key, const struct node *item) {
-    if (item->kind == NODE_SCALAR && sounds_secret(key, item))
+static void hide_below(struct reader *r, const struct node *key, const struct node *item, bool all) {
+    if (item->kind == NODE_SCALAR && (all || sounds_secret(key, item)))
         hide_secret(r, item->text);
     for (size_t i = 0; item->kind >= NODE_LIST && i < item->n; i++)
-        hide_below(r, item->keys ? item->keys[i] : key, item->items[i]);
+        hide_below(r, item->keys ? item->keys[i] : key, item->items[i], all);
 }
 
 static const struct directive *find_row(const struct section *s, struct span name) {
@@ -160,7 +160,8 @@ static void unknown(struct reader *r, const struct section *s, const struct node
     size_t n = 0;
     for (; n < s->n && n < NAMES_MAX; n++)
         names[n] = s->rows[n].name;
-    hide_below(r, key, item);
+    const char *guess = span_guess(key->text, names, n);
+    hide_below(r, key, item, guess && find_row(s, span_of(guess))->type == TYPE_SECRET);
     const char *where = *r->path ? r->path : "the top level";
     const char *ours = foreign_word(key->text);
     if (ours)
@@ -178,7 +179,7 @@ static void read_entry(struct reader *r, const struct section *s, const struct n
         return;
     }
     if (d->flags & NOT_YET) {
-        hide_below(r, key, item);
+        hide_below(r, key, item, false);
         problem_at(r->report, key, "'%s' is not supported yet", d->name);
         return;
     }
@@ -186,6 +187,8 @@ static void read_entry(struct reader *r, const struct section *s, const struct n
         problem_at(r->report, key, "'%s' has no value; leave it out for its default", d->name);
         return;
     }
+    if (d->type == TYPE_SECRET && item->kind != NODE_SCALAR)
+        hide_below(r, key, item, true);
     size_t cut = push_name(r, d->name);
     read_value(r, d, item, into);
     r->path[cut] = 0;

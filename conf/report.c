@@ -10,6 +10,7 @@
 
 #define REPORT_BYTES_MAX ((size_t)4 << 20)
 #define SENTENCE_MAX 1024
+#define SENTENCE_MASK_MIN 8 /* a shorter secret may be a word that a sentence needs */
 #define LINE_SHOWN_MAX 300 /* bytes of a source line: against a one-line JSON file of a megabyte */
 
 void conf_report_init(struct conf_report *r) {
@@ -106,11 +107,14 @@ static void mask_word(char *line, struct span secret) {
 }
 
 void report_mask(struct conf_report *r, const struct span *secrets, size_t n) {
-    for (size_t i = 0; i < r->n; i++) {
-        char *line = (char *)(uintptr_t)r->problems[i].source_line; /* our own copy in the arena */
-        for (size_t k = 0; line && k < n; k++)
-            if (secrets[k].n)
+    for (size_t i = 0; i < r->n; i++) { /* both are our own copies in the arena */
+        char *line = (char *)(uintptr_t)r->problems[i].source_line, *text = (char *)(uintptr_t)r->problems[i].text;
+        for (size_t k = 0; k < n; k++) {
+            if (line && secrets[k].n)
                 mask_word(line, secrets[k]);
+            if (secrets[k].n >= SENTENCE_MASK_MIN)
+                mask_word(text, secrets[k]);
+        }
     }
 }
 
@@ -149,7 +153,10 @@ static void print_problem(const struct conf_problem *p, struct str *out) {
         str_printf(out, "%s:%d:%d: ", p->file, p->line, p->column);
     else if (p->file)
         str_printf(out, "%s: ", p->file);
-    str_printf(out, "%s: %s\n", p->warning ? "warning" : "error", p->text);
+    char text[SENTENCE_MAX];
+    size_t n = strlen(p->text);
+    memcpy(text, p->text, n + 1);
+    str_printf(out, "%s: %.*s\n", p->warning ? "warning" : "error", (int)log_mask(text, n), text);
     if (p->source_line && p->column)
         print_line(p, out);
 }

@@ -5,6 +5,8 @@
 
 #include <yaml.h>
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
 struct loading {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -190,8 +192,11 @@ struct node *yaml_tree(struct arena *a, struct conf_report *report, const struct
         problem_in(report, source, 0, 0, "out of memory");
         return NULL;
     }
+    struct span text = source->bytes;
+    if (span_starts(text, BYTE_ORDER_MARK)) /* as editors of Windows put it; libyaml takes it for text */
+        text = span_from(text.at + strlen(BYTE_ORDER_MARK), text.n - strlen(BYTE_ORDER_MARK));
     yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&l.parser, (const unsigned char *)source->bytes.at, source->bytes.n);
+    yaml_parser_set_input_string(&l.parser, (const unsigned char *)text.at, text.n);
     map_init(&l.anchors);
     struct node *root = document(&l);
     map_fini(&l.anchors);

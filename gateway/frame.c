@@ -91,13 +91,6 @@ static size_t take_bom(struct frame_reader *f, struct span bytes) {
     return at;
 }
 
-static size_t line_bytes(struct span rest) {
-    size_t n = 0;
-    while (n < rest.n && rest.at[n] != '\n' && rest.at[n] != '\r')
-        n++;
-    return n;
-}
-
 static void keep_bytes(struct frame_reader *f, struct span bytes) {
     if (!bytes.n)
         return;
@@ -119,7 +112,7 @@ enum frame_result frame_read(struct frame_reader *f, struct span bytes, size_t *
         struct span rest = {bytes.at + at, bytes.n - at};
         if (!rest.n)
             break;
-        size_t n = line_bytes(rest);
+        size_t n = span_line(rest);
         keep_bytes(f, (struct span){rest.at, n});
         at += n;
         if (at < bytes.n) {

@@ -48,6 +48,8 @@ struct gateway {
     int64_t stranger_second; /* flood control of refuse records */
     int64_t strangers[ERR_N];
     int64_t strangers_now;
+    uint8_t id_bytes[64 * REQUEST_ID_BYTES]; /* random, for ids to come */
+    size_t id_bytes_left;
 };
 
 /* Builds the house and listens. NULL with sentences in `why`. */
@@ -67,6 +69,7 @@ void gateway_count_call(struct gateway *g);
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
 
 /* gateway/admin.c */
+void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
 void metrics_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);

@@ -16,7 +16,10 @@ enum state {
     LENGTH,      /* `left` body bytes to come */
     UNTIL_CLOSE, /* all that comes */
     CHUNK_SIZE,
-    CHUNK_EXT,
+    CHUNK_EXT, /* nothing of the name yet */
+    CHUNK_EXT_NAME,
+    CHUNK_EXT_EQUALS, /* nothing of the value yet */
+    CHUNK_EXT_VALUE,
     CHUNK_SIZE_LF,
     CHUNK_DATA,
     CHUNK_CR,
@@ -154,21 +157,28 @@ static int hex_digit(unsigned char c) {
 static int step_size(struct http1 *h, unsigned char c) {
     int d = hex_digit(c);
     if (d >= 0) {
+        if (h->line_bytes > CHUNK_DIGITS_MAX)
+            return BAD;
         h->left = h->left * 16 + d;
-        return h->line_bytes > CHUNK_DIGITS_MAX ? BAD : CHUNK_SIZE;
+        return CHUNK_SIZE;
     }
     if (h->line_bytes == 1)
         return BAD; /* no digit at all */
     return c == '\r' ? CHUNK_SIZE_LF : c == ';' ? CHUNK_EXT : BAD;
 }
 
-/* Extensions are dropped; a quoted one could hide a line end from another reader and is refused. */
+/* Extensions, `;name` or `;name=value`, are dropped; a quoted value could hide a line end from another reader and is refused,
+ * as is what the grammar has no place for: no other reader may see another size in it. */
 static int step_ext(const struct http1 *h, unsigned char c) {
     if (h->line_bytes > CHUNK_LINE_MAX)
         return BAD;
-    if (c == '\r')
-        return CHUNK_SIZE_LF;
-    return http1_token_char(c) || c == '=' || c == ';' ? CHUNK_EXT : BAD;
+    if (http1_token_char(c))
+        return h->state == CHUNK_EXT || h->state == CHUNK_EXT_NAME ? CHUNK_EXT_NAME : CHUNK_EXT_VALUE;
+    if (h->state == CHUNK_EXT || h->state == CHUNK_EXT_EQUALS)
+        return BAD; /* nothing stands there */
+    if (c == '=')
+        return h->state == CHUNK_EXT_NAME ? CHUNK_EXT_EQUALS : BAD;
+    return c == ';' ? CHUNK_EXT : c == '\r' ? CHUNK_SIZE_LF : BAD;
 }
 
 static int step_size_lf(struct http1 *h, unsigned char c) {
@@ -193,6 +203,9 @@ static int step_chunked(struct http1 *h, unsigned char c) {
     case CHUNK_SIZE:
         return step_size(h, c);
     case CHUNK_EXT:
+    case CHUNK_EXT_NAME:
+    case CHUNK_EXT_EQUALS:
+    case CHUNK_EXT_VALUE:
         return step_ext(h, c);
     case CHUNK_SIZE_LF:
         return step_size_lf(h, c);

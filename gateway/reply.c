@@ -151,7 +151,8 @@ static void put_all(struct fields *f, const struct request *r, bool whole) {
 }
 
 void reply_commit(struct request *r, int64_t content_length) {
-    struct fields f = {.n = 0};
+    struct fields f; /* 9 KiB, of which n fields are filled */
+    f.n = 0;
     if (r->head_sent)
         return;
     r->head_sent = true;

@@ -57,7 +57,8 @@ extern const char *const state_names[STATE_N];
 
 enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 
-#define REQUEST_ID_MAX 40           /* "req_" and 32 hexadecimal digits */
+#define REQUEST_ID_MAX 40 /* "req_" and 32 hexadecimal digits */
+#define REQUEST_ID_BYTES 16
 #define REQUEST_ARENA_MAX (8 << 20) /* what one request may make of its body: against bodies of a million parts */
 #define REQUEST_MESSAGE_MAX 640     /* bytes of the sentence in an error body: a provider's 512 and our own words */
 #define FORWARDED_FIELDS_MAX 4      /* header fields that may pass to a provider */
@@ -129,7 +130,6 @@ struct request {
     struct answer *answer; /* counted; shared with followers and the cache */
     struct answer_reader reader;
     struct attempt *attempt; /* owned; NULL: none runs */
-    struct try_row tries[PLAN_MAX];
     int n_tries;
     struct provider_error last_error; /* of the last try that failed */
     int64_t last_retry_after_us;
@@ -160,10 +160,11 @@ struct request {
     int64_t cost_nanousd;
     bool estimated, overrun;
     struct audit_op settled;
-    const char *content_type;  /* of a whole reply */
-    const char *client_text;   /* the client's address, in the arena; kept for records after it left */
-    const char *client_family; /* static */
-    struct str upstream_id;    /* owned */
+    const char *content_type;       /* of a whole reply */
+    const char *client_text;        /* the client's address, in the arena; kept for records after it left */
+    const char *client_family;      /* static */
+    struct str upstream_id;         /* owned */
+    struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };
 
 /* What of the head decides the answer, as "name: value", in the arena, for the cache key: header values and the query that

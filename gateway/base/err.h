@@ -57,8 +57,7 @@
     X(AUDIT, 503, "audit_unavailable", "server_error", 529, "overloaded_error", "The audit log cannot be written.")    \
     X(VERSION, 505, "version_not_supported", "invalid_request_error", 505, "invalid_request_error",                    \
       "Only HTTP/1.1 and HTTP/1.0 are spoken here.")                                                                   \
-    X(DEADLINE, 504, "deadline_exceeded", "server_error", 504, "timeout_error",                                        \
-      "The deadline passed without an answer.")
+    X(DEADLINE, 504, "deadline_exceeded", "server_error", 504, "api_error", "The deadline passed without an answer.")
 
 enum err {
     ERR_NONE = 0,

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <zlib.h>
@@ -14,8 +15,22 @@ struct sha256 {
     EVP_MD_CTX *context; /* owned */
 };
 
+/* Fetched once: EVP_sha256() is looked up among the providers anew for each digest. Lives as long as the process. */
+static EVP_MD *method;
+static pthread_once_t method_once = PTHREAD_ONCE_INIT;
+
+static void fetch_method(void) {
+    method = EVP_MD_fetch(NULL, "SHA256", NULL);
+    assert(method);
+}
+
+static const EVP_MD *sha256_method(void) {
+    pthread_once(&method_once, fetch_method);
+    return method;
+}
+
 void sha256(struct span bytes, uint8_t out[SHA256_BYTES]) {
-    int ok = EVP_Digest(bytes.n ? bytes.at : "", bytes.n, out, NULL, EVP_sha256(), NULL);
+    int ok = EVP_Digest(bytes.n ? bytes.at : "", bytes.n, out, NULL, sha256_method(), NULL);
     assert(ok == 1);
 }
 
@@ -23,7 +38,7 @@ struct sha256 *sha256_new(void) {
     struct sha256 *s = xcalloc(1, sizeof(*s));
     s->context = EVP_MD_CTX_new();
     assert(s->context);
-    int ok = EVP_DigestInit_ex(s->context, EVP_sha256(), NULL);
+    int ok = EVP_DigestInit_ex(s->context, sha256_method(), NULL);
     assert(ok == 1);
     return s;
 }

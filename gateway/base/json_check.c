@@ -70,10 +70,27 @@ static bool check_escape(struct check *c) {
     return true;
 }
 
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+static uint64_t any_zero(uint64_t v) {
+    return (v - EACH_BYTE(1)) & ~v & EACH_BYTE(0x80);
+}
+
+/* Over what needs no look of its own, eight bytes at a time: ASCII that is no control, quote or backslash. */
+static void skip_plain(struct check *c) {
+    uint64_t v;
+    for (; c->n - c->i >= sizeof(v); c->i += sizeof(v)) {
+        memcpy(&v, c->at + c->i, sizeof(v));
+        uint64_t control = (v - EACH_BYTE(0x20)) & ~v;
+        if (((v | control) & EACH_BYTE(0x80)) || any_zero(v ^ EACH_BYTE('"')) || any_zero(v ^ EACH_BYTE('\\')))
+            return;
+    }
+}
+
 static bool check_string(struct check *c) {
     if (!take(c, '"'))
         return fail(c, "expected a string");
-    while (c->i < c->n) {
+    for (skip_plain(c); c->i < c->n;) {
         unsigned char b = c->at[c->i];
         if (b == '"') {
             c->i++;
@@ -85,12 +102,15 @@ static bool check_string(struct check *c) {
             c->i++;
             if (b == '\\' && !check_escape(c))
                 return false;
+            if (b == '\\')
+                skip_plain(c);
             continue;
         }
         size_t length = utf8_length(c->at + c->i, c->n - c->i);
         if (length == 0)
             return fail(c, "invalid UTF-8");
         c->i += length;
+        skip_plain(c);
     }
     return fail(c, "unterminated string");
 }

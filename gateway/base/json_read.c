@@ -14,11 +14,19 @@ static size_t skip_space(const char *at, size_t i, size_t n) {
     return i;
 }
 
+static bool is_escaped(const char *first, const char *quote) {
+    const char *from = quote;
+    while (from > first && from[-1] == '\\')
+        from--;
+    return (quote - from) & 1;
+}
+
+/* From quote to quote: strings are most of the bytes, and every walk over an object steps over them again. */
 static size_t skip_string(const char *at, size_t i) {
-    for (i++; at[i] != '"'; i++)
-        if (at[i] == '\\')
-            i++;
-    return i + 1;
+    const char *first = at + i + 1, *quote = rawmemchr(first, '"');
+    while (is_escaped(first, quote))
+        quote = rawmemchr(quote + 1, '"');
+    return (size_t)(quote - at) + 1;
 }
 
 static size_t skip_nest(const char *at, size_t i) {
@@ -135,11 +143,16 @@ static size_t unescape(const char *at, size_t left, char out[4], size_t *written
 static size_t decode(struct span raw, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < raw.n;) {
-        char piece[4] = {raw.at[i]};
-        size_t written = 1;
-        i += raw.at[i] == '\\' ? 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written) : 1;
+        char piece[4];
+        const char *from = raw.at + i, *escape = memchr(from, '\\', raw.n - i);
+        size_t written = escape ? (size_t)(escape - from) : raw.n - i;
+        i += written;
+        if (written == 0) {
+            i += 1 + unescape(raw.at + i + 1, raw.n - i - 1, piece, &written);
+            from = piece;
+        }
         if (out)
-            memcpy(out + n, piece, written);
+            memcpy(out + n, from, written);
         n += written;
     }
     return n;
@@ -150,8 +163,10 @@ static struct span inside(struct json v) {
 }
 
 bool json_name_is(struct span raw_name, const char *text) {
-    if (!memchr(raw_name.at, '\\', raw_name.n))
-        return span_is(raw_name, text);
+    if (span_is(raw_name, text))
+        return true;
+    if (raw_name.n == 0 || !memchr(raw_name.at, '\\', raw_name.n))
+        return false;
     char *copy = malloc(raw_name.n + 1);
     if (!copy)
         return false;
@@ -182,13 +197,15 @@ const char *json_pick(struct json object, const char *const *names, struct json 
     if (object.kind != JSON_OBJECT)
         return NULL;
     json_walk_init(&w, object);
-    while (json_walk_next(&w, &at, &value))
+    while (json_walk_next(&w, &at, &value)) {
+        bool escaped = at.n && memchr(at.at, '\\', at.n);
         for (size_t i = 0; i < n; i++)
-            if (json_name_is(at, names[i])) {
+            if (escaped ? json_name_is(at, names[i]) : span_is(at, names[i])) {
                 if (out[i].kind != JSON_NONE && !twice)
                     twice = names[i];
                 out[i] = value;
             }
+    }
     return twice;
 }
 

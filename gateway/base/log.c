@@ -14,6 +14,7 @@
 #define LOG_LINE_MAX 4096 /* a longer line is cut: a stranger's text cannot flood the log */
 #define SECRET_RUN_MIN 20 /* characters of an opaque run that look like a credential */
 #define SECRET_SHOWN 4    /* characters of it that stay */
+#define SECRET_PREFIX_MIN 3
 
 static enum log_level level_now = LOG_INFO;
 static enum log_format format_now = LOG_TEXT;
@@ -97,6 +98,8 @@ static bool is_token(char c) {
  * ours (those are 64 lower-case digits and stay readable) and no request id. */
 static bool looks_secret(struct span run) {
     static const char *const prefixes[] = {"sk-", "AIza", "gsk_", "xai-", "ghp_", "AKIA", "eyJ", "pk-", "sess-"};
+    if (run.n < SECRET_PREFIX_MIN + SECRET_SHOWN)
+        return false;
     for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
         if (span_starts(run, prefixes[i]) && run.n >= strlen(prefixes[i]) + SECRET_SHOWN)
             return true;

@@ -7,7 +7,8 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-#define ARENA_BLOCK_BYTES 4096 /* small blocks come in pages */
+#define ARENA_FIRST_BYTES 1024 /* most arenas hold a few short strings: one event's, one small call's */
+#define ARENA_BLOCK_BYTES 4096 /* more comes in pages */
 
 struct arena_block {
     struct arena_block *next;
@@ -41,6 +42,23 @@ char *xstrdup(const char *text) {
     return xstrndup(text, strlen(text));
 }
 
+#ifdef TOLLGATE_TEST
+bool (*mem_refuses)(size_t size);
+
+static bool refused(size_t size) {
+    return mem_refuses && mem_refuses(size);
+}
+#else
+static bool refused(size_t size) {
+    (void)size;
+    return false;
+}
+#endif
+
+void *mem_grow(void *at, size_t size) {
+    return refused(size) ? NULL : realloc(at, size);
+}
+
 void arena_init(struct arena *a, size_t max) {
     *a = (struct arena){.max = max};
 }
@@ -55,8 +73,8 @@ void arena_fini(struct arena *a) {
 }
 
 static struct arena_block *block_new(struct arena *a, size_t size) {
-    size_t room = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
-    struct arena_block *b = calloc(1, sizeof(*b) + room);
+    size_t least = a->head ? ARENA_BLOCK_BYTES : ARENA_FIRST_BYTES, room = size > least ? size : least;
+    struct arena_block *b = refused(room) ? NULL : calloc(1, sizeof(*b) + room);
     if (!b)
         return NULL;
     b->size = room;

@@ -12,6 +12,13 @@ void *xrealloc(void *at, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t n);
 
+/* realloc that may say no: for a str; NULL leaves `at` as it was. */
+must_check void *mem_grow(void *at, size_t size);
+#ifdef TOLLGATE_TEST
+/* Where growth may say no, a test can have it say no: asked before each growth of an arena or a str; NULL: never. */
+extern bool (*mem_refuses)(size_t size);
+#endif
+
 struct arena {
     struct arena_block *head; /* owned */
     size_t used;              /* bytes handed out */

@@ -48,6 +48,19 @@ struct span span_trim(struct span a) {
     return a;
 }
 
+#define LINE_STEP 1024 /* bytes looked through for one kind of line end before the other: against lines of one byte */
+
+size_t span_line(struct span a) {
+    for (size_t i = 0; i < a.n; i += LINE_STEP) {
+        size_t n = a.n - i < LINE_STEP ? a.n - i : LINE_STEP;
+        const char *at = a.at + i, *cr = memchr(at, '\r', n);
+        const char *lf = memchr(at, '\n', cr ? (size_t)(cr - at) : n);
+        if (lf || cr)
+            return (size_t)((lf ? lf : cr) - a.at);
+    }
+    return a.n;
+}
+
 bool span_cut(struct span *rest, char sep, struct span *part) {
     if (!rest->at)
         return false;
@@ -131,19 +144,16 @@ void str_clear(struct str *s) {
         s->at[0] = '\0';
 }
 
-/* Room for n more bytes and a NUL; false (and `over`) when the maximum or memory does not allow it. */
-static bool make_room(struct str *s, size_t n) {
+/* Takes memory for n more bytes and a NUL; false (and `over`) when the maximum or memory does not allow it. */
+static bool grow(struct str *s, size_t n) {
     if (s->over || n > s->max - s->n) {
         s->over = true;
         return false;
     }
-    size_t needed = s->n + n + 1;
-    if (needed <= s->capacity)
-        return true;
-    size_t capacity = s->capacity ? s->capacity : STR_FIRST_BYTES;
+    size_t needed = s->n + n + 1, capacity = s->capacity ? s->capacity : STR_FIRST_BYTES;
     while (capacity < needed)
         capacity *= 2;
-    char *at = realloc(s->at, capacity);
+    char *at = mem_grow(s->at, capacity);
     if (!at) {
         s->over = true;
         return false;
@@ -151,6 +161,18 @@ static bool make_room(struct str *s, size_t n) {
     s->at = at;
     s->capacity = capacity;
     return true;
+}
+
+/* Room for n more bytes and a NUL. */
+static inline bool make_room(struct str *s, size_t n) {
+    bool there = !s->over && n <= s->max - s->n && n < s->capacity - s->n;
+    return there || grow(s, n);
+}
+
+bool str_reserve(struct str *s, size_t n) {
+    bool over = s->over, good = make_room(s, n);
+    s->over = over;
+    return good;
 }
 
 void str_put(struct str *s, struct span bytes) {
@@ -167,16 +189,25 @@ void str_puts(struct str *s, const char *text) {
 }
 
 void str_putc(struct str *s, char c) {
-    str_put(s, span_from(&c, 1));
+    if (!make_room(s, 1))
+        return;
+    s->at[s->n++] = c;
+    s->at[s->n] = '\0';
 }
 
+/* Written where there is room already; only text that is longer than that is made twice. */
 void str_vprintf(struct str *s, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = s->over ? 0 : s->capacity - s->n;
+    int n = vsnprintf(room ? s->at + s->n : NULL, room, format, args);
     assert(n >= 0);
-    if (make_room(s, (size_t)n)) {
-        vsnprintf(s->at + s->n, (size_t)n + 1, format, again);
+    bool fitted = (size_t)n < room && (size_t)n <= s->max - s->n;
+    if (room && !fitted)
+        s->at[s->n] = '\0';
+    if (fitted || make_room(s, (size_t)n)) {
+        if (!fitted)
+            vsnprintf(s->at + s->n, (size_t)n + 1, format, again);
         s->n += (size_t)n;
     }
     va_end(again);

@@ -36,6 +36,7 @@ bool span_is(struct span a, const char *text);
 bool span_is_nocase(struct span a, const char *text); /* ASCII only */
 bool span_starts(struct span a, const char *prefix);
 struct span span_trim(struct span a); /* spaces and tabs at both ends */
+size_t span_line(struct span a);      /* bytes before the first CR or LF */
 /* Cuts the part before the first `sep` off `rest`; false when `rest` is used up. Empty parts are given too. */
 bool span_cut(struct span *rest, char sep, struct span *part);
 /* Decimal digits only, no sign, no overflow; false otherwise. */
@@ -62,6 +63,8 @@ void str_puts(struct str *s, const char *text);
 void str_putc(struct str *s, char c);
 void str_printf(struct str *s, const char *format, ...) printf_like(2, 3);
 void str_vprintf(struct str *s, const char *format, va_list args);
+/* Room for n more bytes, so that writing them cannot fail; false, and s as it was, when there is none. */
+must_check bool str_reserve(struct str *s, size_t n);
 void str_cut(struct str *s, size_t from_start); /* drops bytes at the front */
 static inline struct span str_span(const struct str *s) {
     return (struct span){s->at, s->n};

@@ -118,9 +118,11 @@ static void compare(const struct message *ours, bool response, struct span bytes
     message_init(&theirs);
     llhttp_init(&p, HTTP_REQUEST, &settings);
     llhttp_errno_t e = llhttp_execute(&p, bytes.at, ours->end);
+    /* It reads trailers as it does fields and minds framing in them; here they are dropped, and nothing of them goes on. */
+    bool of_trailers = e != HPE_PAUSED && (p.flags & F_TRAILING);
     if (!of_taste(e)) {
-        assert(e == HPE_PAUSED && theirs.whole);
-        assert((size_t)(llhttp_get_error_pos(&p) - bytes.at) >= ours->end - 1);
+        assert(of_trailers || (e == HPE_PAUSED && theirs.whole));
+        assert(of_trailers || (size_t)(llhttp_get_error_pos(&p) - bytes.at) >= ours->end - 1);
         assert(same(&theirs.body, &ours->body));
     }
     message_fini(&theirs);

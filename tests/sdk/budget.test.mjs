@@ -2,7 +2,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
-  Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, gate, house, json, mock, run, sha256, sse, streamOf, teamOf, until, usual,
+  Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, gate, house, json, mock, run, sha256, sse, teamOf, until, usual,
 } from './harness.mjs';
 
 const messages = [{ role: 'user', content: 'Hello' }];

@@ -2,7 +2,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
-  Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, events, gate, house, json, mock, sha256, sse, streamOf, teamOf, until,
+  KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, events, gate, house, json, mock, sha256, sse, streamOf, teamOf, until,
 } from './harness.mjs';
 
 const messages = [{ role: 'user', content: 'Hello' }];

@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, endless, gate, house, json, mock, rawMock, run, sha256, simple, sse, streamOf, teamOf, until, usual, wire,
+  Gateway, KEY, PROVIDER_KEY, ROOT, call, chunk, completion, confOf, data, endless, gate, house, json, mock, rawMock, run, simple, sse, streamOf, teamOf, until, usual, wire,
 } from './harness.mjs';
 
 const messages = [{ role: 'user', content: 'Hello' }];
@@ -461,6 +461,50 @@ test('O-12 odd parameters crash something, or give a 500', { timeout: 60000 }, a
   ];
   for (const bomb of bombs) assert.ok([200, 400, 413].includes((await call(h.g, bomb).done).status));
   assert.equal((await call(h.g, {}).done).status, 200);
+  await h.end();
+});
+
+test("O-12 one client's odd parameter takes the engine down for all", { timeout: 60000 }, async () => {
+  const g = await new Gateway((dir) => confOf(dir, {
+    backends: { local: { protocol: 'decode', model: join(ROOT, 'conf', 'tiny', 'base'), name: 'tiny', device: 'cpu', max_context: 256, max_sequences: 8, price: { input: '0 USD/1M', output: '0 USD/1M' } } },
+    aliases: { m: 'local/tiny' }, teams: { search: teamOf({ rate_limits: { in_flight: 100 } }) },
+  })).start();
+  const good = async () => { const c = await call(g, { max_tokens: 8, temperature: 0 }).done; assert.equal(c.status, 200, c.text); return c.json(); };
+  const before = await good();
+  const values = ['0', '-1', '1e308', '-1e308', '1e999', '"x"', 'null', '0.01', '9223372036854775807', '9223372036854775808', 'true', '[]', '{}'];
+  const text = (field, value) => `{"model":"m","messages":[{"role":"user","content":"Hello"}],${/^max/.test(field) ? '' : '"max_tokens":4,'}"${field}":${value}}`;
+  for (const field of ['max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'seed', 'stop', 'logit_bias', 'logprobs', 'top_logprobs', 'presence_penalty', 'frequency_penalty', 'response_format', 'tools', 'top_k'])
+    await Promise.all(values.map(async (value) => {
+      const c = await call(g, text(field, value)).done;
+      assert.ok([200, 400].includes(c.status), `${field}: ${value}: ${c.status} ${c.text.slice(0, 200)}`);
+      if (c.status === 400) assert.ok(`${c.json().error.param} ${c.json().error.message}`.includes(field), `${field}: ${value}: ${c.text.slice(0, 200)}`);
+    }));
+  const long = await call(g, { messages: [{ role: 'user', content: 'word '.repeat(5000) }] }).done;
+  assert.deepEqual([long.status, codeOf(long)], [400, 'context_length_exceeded']);
+  for (const content of ['', '\u0000', '\ud800', '<|im_end|>'.repeat(20), '\u{1F600}'.repeat(30)]) assert.ok([200, 400].includes((await call(g, { messages: [{ role: 'user', content }], max_tokens: 4 }).done).status), JSON.stringify(content));
+  // Those who leave give their place back at once.
+  const many = Array.from({ length: 30 }, () => call(g, { stream: true, max_tokens: 200 }));
+  await until(() => many.filter((c) => c.text.includes('"content"')).length >= 4, 'some to run');
+  many.forEach((c) => c.hangUp());
+  await g.idle();
+  await until(async () => (await g.metric('decode_running')) === 0, 'the engine to run nothing'); // it hears of it between two steps
+  assert.equal((await good()).choices[0].message.content, before.choices[0].message.content, 'and the same call has the same answer');
+  await g.end();
+});
+
+test('O-10 more connections than are taken: the rest waits in a queue that grows, or nobody is served again', async () => {
+  const h = await house(usual(), simple, { http: { max_connections: 10 } });
+  const held = Array.from({ length: 10 }, () => wire(h.g.port));
+  await Promise.all(held.map((w) => w.opened));
+  await until(async () => (await h.g.metric('connections')) === 10, 'ten connections');
+  const over = Array.from({ length: 5 }, () => wire(h.g.port).send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'));
+  await Promise.all(over.map((w) => w.closed()));
+  for (const w of over) assert.match(w.text, /^HTTP\/1\.1 503 [\s\S]*retry-after: 1[\s\S]*overloaded/i);
+  assert.equal((await h.g.admin('/healthz')).status, 200, 'the admin port has places of its own');
+  held[0].end();
+  await until(async () => (await h.g.metric('connections')) < 10, 'one to leave');
+  assert.equal((await call(h.g, {}).done).status, 200);
+  held.forEach((w) => w.end());
   await h.end();
 });
 

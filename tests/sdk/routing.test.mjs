@@ -18,7 +18,7 @@ const outcomes = (record) => record.attempts.map((a) => `${a.target}:${a.outcome
 /** Backends by name, each at its own mock or url; ladder `m` as given. */
 const fleet = (backends, m, over = {}) => (dir) => confOf(dir, {
   backends: Object.fromEntries(Object.entries(backends).map(([name, b]) => [name, { protocol: 'openai', api_keys: [PROVIDER_KEY], ...(b.protocol ? b : { url: `${b.url}/v1` }) }])),
-  aliases: { m }, health: { samples: 100000 }, retries: { backoff: ['1ms', '5ms'] }, teams: { search: teamOf() }, ...over,
+  aliases: { m }, health: { samples: 100000 }, retries: { budget: '100%', backoff: ['1ms', '5ms'] }, teams: { search: teamOf() }, ...over,
 });
 const rungs = (...targets) => ({ ladder: targets.map((t) => ({ targets: [].concat(t) })) });
 async function two(a, b, m = rungs('a/x', 'b/y'), over = {}) {
@@ -218,7 +218,7 @@ test('R-06 every failure before content reaches the same decision, by any name o
   };
   for (const [form, make] of Object.entries(forms)) {
     const aliases = Object.assign({}, ...Object.keys(ill).map(make));
-    const g = await new Gateway((dir) => confOf(dir, { backends, aliases, health: { samples: 100000 }, retries: { backoff: ['1ms', '5ms'] }, teams: { search: teamOf() } })).start();
+    const g = await new Gateway((dir) => confOf(dir, { backends, aliases, health: { samples: 100000 }, retries: { budget: '100%', backoff: ['1ms', '5ms'] }, teams: { search: teamOf() } })).start();
     const jobs = Object.keys(ill).flatMap((n) => [true, false].map((stream) => ({ n, stream })));
     await each(jobs, 6, async ({ n, stream }) => {
       const [c, record] = await call(g, { model: form === 'pattern' ? `${n}-large` : n, stream });

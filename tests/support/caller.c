@@ -1,6 +1,8 @@
 /* The client. Always true here: raw holds all bytes that came; head and body are made of raw[0..parsed). */
 #include "tests/support/caller.h"
 
+#include "tests/support/own_memory.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <event2/buffer.h>
@@ -38,9 +40,11 @@ static void on_read(struct bufferevent *bev, void *user) {
     struct caller *c = user;
     struct evbuffer *in = bufferevent_get_input(bev);
     size_t n = evbuffer_get_length(in);
+    bool (*refuses)(size_t) = own_memory();
     str_put(&c->raw, span_from(evbuffer_pullup(in, -1), n));
     evbuffer_drain(in, n);
     parse(c, false);
+    gateways_memory(refuses);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *user) {

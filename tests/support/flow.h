@@ -61,7 +61,8 @@ struct flow {
     volatile int64_t *clock_us; /* the false clock's offset */
     struct event *nudge;
     struct arena records;
-    bool cut; /* the gateway is closed while calls run: what is lent cannot be looked at any more */
+    bool gaps; /* the log was made to refuse settles: a restart would finish them */
+    bool cut;  /* the gateway is closed while calls run: what is lent cannot be looked at any more */
 };
 
 void flow_open(struct flow *f, const char *conf, bool late);

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "gateway/base/mem.h"
+#include "tests/support/own_memory.h"
 
 #define UP_BYTES_MAX (64 << 20)
 
@@ -67,7 +67,7 @@ static void take_body(struct provider_conn *c, struct evbuffer *in) {
         c->of->script(c->now);
 }
 
-static void on_read(struct bufferevent *bev, void *user) {
+static void read_call(struct bufferevent *bev, void *user) {
     struct provider_conn *c = user;
     struct evbuffer *in = bufferevent_get_input(bev);
     struct evbuffer_ptr end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
@@ -80,6 +80,12 @@ static void on_read(struct bufferevent *bev, void *user) {
         evbuffer_drain(in, n);
     }
     take_body(c, in);
+}
+
+static void on_read(struct bufferevent *bev, void *user) {
+    bool (*refuses)(size_t) = own_memory();
+    read_call(bev, user);
+    gateways_memory(refuses);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *user) {

@@ -24,6 +24,20 @@ Test(span, cuts_trims_and_numbers) {
     cr_expect_not(span_to_i64(SPAN("+1"), &v));
 }
 
+Test(span, lines_end_at_the_first_cr_or_lf_however_far) {
+    static char text[5000];
+    memset(text, 'x', sizeof text);
+    cr_expect_eq(span_line(span_from(text, sizeof text)), sizeof text);
+    cr_expect_eq(span_line(span_from(text, 0)), 0);
+    for (size_t cr = 0; cr < sizeof text; cr += 97)
+        for (size_t lf = 0; lf < sizeof text; lf += 509) {
+            text[cr] = '\r';
+            text[lf] = '\n';
+            cr_assert_eq(span_line(span_from(text, sizeof text)), cr < lf ? cr : lf);
+            text[cr] = text[lf] = 'x';
+        }
+}
+
 Test(span, guesses_only_near_words) {
     static const char *const words[] = {"listen", "backends", "budgets"};
     cr_expect_str_eq(span_guess(SPAN("lisen"), words, 3), "listen");

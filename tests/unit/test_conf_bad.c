@@ -281,6 +281,11 @@ Test(conf_bad, secrets_in_source_lines_and_reports) { /* A-01: a wrong conf prin
         "backends: {a: {protocol: openai, url: \"https://u:hunter2canary@h\"}}\n",
         "admin: {token: hunter2canary, bogus: 1}\n",
         "admin: {token: \"hunter2canary \", bogus: 1}\n",
+        "admin: {tokeen: hunter2canary}\n",
+        "admin: {token: [hunter2canary]}\n",
+        "backends: {a: {protocol: openai, url: \"https://h\", api_keys: [\"${sk-hunter2-0123456789-canary}\"]}}\n",
+        "backends: {a: {protocol: openai, url: sk-hunter2-0123456789-canary, api_keys: [a]}}\n",
+        "backends: {a: {protocol: openai, url: hunter2canary, api_keys: [hunter2canary]}}\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct loaded l = load_text("t.yaml", rows[i]);

@@ -49,6 +49,12 @@ Test(conf_tree, columns_count_characters_not_bytes) {
     cr_expect_eq(node_get(parse(text, false), "z")->column, 18);
 }
 
+Test(conf_tree, a_byte_order_mark_is_not_text) {
+    const struct node *n = parse("\xef\xbb\xbf" "a: 1\nb: 2\n", false);
+    cr_assert(n && node_get(n, "a") && node_get(n, "b"));
+    cr_expect_eq(node_key(n, "a")->column, 1);
+}
+
 Test(conf_tree, core_schema_nulls_and_quotes) {
     const struct node *n = parse("a: ~\nb: null\nc: \"null\"\nd:\ne: yes\n'null': 1\n", false);
     cr_expect_eq(node_get(n, "a")->kind, NODE_NULL);

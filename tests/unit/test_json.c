@@ -2,6 +2,7 @@
 #include "gateway/base/json.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static bool accepts(const char *text, size_t n) {
     struct json v;
@@ -89,6 +90,35 @@ Test(json, every_prefix_of_a_document_is_refused) {
     for (size_t n = 0; n < sizeof(text) - 1; n++)
         cr_expect_not(accepts(text, n), "prefix of %zu", n);
     cr_expect(accepts(text, sizeof(text) - 1));
+}
+
+/* Strings are looked through in words: what is special is found at every place of a word, and nothing else is. */
+Test(json, a_special_byte_is_seen_wherever_it_stands_in_a_string) {
+    for (size_t n = 1; n < 36; n++)
+        for (size_t place = 0; place < n; place++)
+            for (int b = 1; b < 256; b++) {
+                char text[64] = "\"";
+                memset(text + 1, 'x', n);
+                text[1 + place] = (char)b;
+                strcpy(text + 1 + n, "\"");
+                bool good = b >= 0x20 && b < 0x80 && b != '"' && b != '\\';
+                cr_assert_eq(accepts(text, n + 2), good, "byte %d at %zu of %zu", b, place, n);
+            }
+}
+
+Test(json, a_quote_ends_a_string_only_when_an_even_run_of_backslashes_stands_before_it) {
+    for (int runs = 0; runs < 40; runs++) {
+        char text[256] = "{\"a\":\"";
+        size_t n = strlen(text), from = n;
+        for (int i = 0; i < runs; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", i % 3 ? "\\\\" : "\\\"");
+        size_t length = n - from;
+        snprintf(text + n, sizeof text - n, "\",\"b\":\"\\\\\",\"c\":7}");
+        struct json v = doc(text);
+        int64_t seven = 0;
+        cr_expect_eq(json_get(v, "a").raw.n, length + 2, "%s", text);
+        cr_expect(json_i64(json_get(v, "c"), &seven) && seven == 7, "%s", text);
+    }
 }
 
 Test(json, members_are_found_under_escaped_names_and_the_last_wins) {
@@ -200,4 +230,13 @@ Test(json, writers_escape_and_place_commas) {
         "\"d\":true,\"e\":null}");
     cr_expect(accepts(out.at, out.n));
     str_fini(&out);
+}
+
+/* A look-up passes over strings by searching for their quote: escapes beside it must not end them. */
+Test(json, strings_that_end_in_escapes_are_passed_over_whole) {
+    static const char text[] = "{\"a\":\"\\\\\",\"b\":\"\\\"\",\"c\":\"x\\\\\\\",\\\"d\\\":2\",\"\":\"\",\"d\":1}";
+    struct json whole;
+    int64_t v = 0;
+    cr_assert(json_check(SPAN(text), JSON_DEPTH_MAX, &whole, NULL));
+    cr_expect(json_i64(json_get(whole, "d"), &v) && v == 1);
 }
