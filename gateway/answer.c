@@ -11,14 +11,24 @@
 struct answer *answer_new(bool keeping) {
     struct answer *a = xcalloc(1, sizeof(*a));
     a->refs = 1;
+    a->down = REASON_N;
     a->keeping = keeping;
     str_init(&a->bytes, ANSWER_MAX);
     list_init(&a->readers);
     return a;
 }
 
+void answer_pack(const struct answer *a, struct str *out) {
+    str_puts(out, a->target);
+    str_putc(out, '\0');
+    str_put(out, str_span(&a->bytes));
+}
+
 struct answer *answer_from(struct span packed) {
     struct answer *a = answer_new(true);
+    struct span target = SPAN_NONE;
+    span_cut(&packed, '\0', &target);
+    snprintf(a->target, sizeof(a->target), "%.*s", SPAN_ARG(target));
     str_put(&a->bytes, packed);
     a->end = packed.n;
     a->content = a->ended = true;

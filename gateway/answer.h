@@ -11,6 +11,7 @@
 
 #include "backends/backends.h"
 #include "gateway/base/list.h"
+#include "routing/routing.h"
 
 #define ANSWER_KEEP_MAX (8 << 20) /* bytes of a kept answer: more is not cached */
 #define ANSWER_WINDOW (32 * 1024) /* unread bytes at which a window's writer stops */
@@ -30,7 +31,7 @@ struct answer {
     struct usage usage; /* so far */
     enum finish finish;
     char target[160]; /* that writes it, for followers */
-    bool degraded;
+    enum reason down; /* why it passed over a better rung; REASON_N: it did not */
     struct list readers;
     int64_t text_bytes; /* generated */
     int64_t pieces;     /* events of a stream with content: none holds less than one token */
@@ -44,7 +45,9 @@ struct answer_reader {
 };
 
 struct answer *answer_new(bool keeping);
-struct answer *answer_from(struct span packed); /* a kept answer, ended: from the cache */
+/* A whole answer as the cache keeps it, and back: who wrote it, a NUL, its events. */
+void answer_pack(const struct answer *a, struct str *out);
+struct answer *answer_from(struct span packed);
 struct answer *answer_take(struct answer *a);
 void answer_drop(struct answer *a); /* may be NULL */
 void answer_put(struct answer *a, const struct event *e);

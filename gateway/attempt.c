@@ -71,21 +71,27 @@ static void read_forwarded(struct request *r) {
     }
 }
 
-size_t attempt_forwarded(struct request *r, struct span *out, size_t max) {
-    size_t n = 0;
+/* Whole, however long: a value cut here would be one key for two calls. */
+static bool put_forwarded(struct request *r, struct span name, struct span value, struct span *out) {
+    char *line = arena_alloc(&r->arena, name.n + 2 + value.n);
+    if (!line)
+        return false;
+    memcpy(line, name.at, name.n);
+    memcpy(line + name.n, ": ", 2);
+    memcpy(line + name.n + 2, value.at, value.n);
+    *out = span_from(line, name.n + 2 + value.n);
+    return true;
+}
+
+bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n) {
     read_forwarded(r);
-    struct str line;
-    str_init(&line, 2 * HTTP_TARGET_MAX);
-    for (size_t i = 0; i <= r->n_forwarded && n < max; i++) {
-        str_clear(&line);
-        if (i < r->n_forwarded)
-            str_printf(&line, "%.*s: %.*s", SPAN_ARG(r->forwarded[i].name), SPAN_ARG(r->forwarded[i].value));
-        else
-            str_printf(&line, "query: %s", r->query);
-        out[n++] = span_of(arena_strdup(&r->arena, str_span(&line)));
-    }
-    str_fini(&line);
-    return n;
+    *n = 0;
+    for (size_t i = 0; i < r->n_forwarded; i++)
+        if (!put_forwarded(r, r->forwarded[i].name, r->forwarded[i].value, &out[(*n)++]))
+            return false;
+    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]) &&
+           put_forwarded(r, SPAN("tags"), tags.at ? tags : SPAN(""), &out[(*n)++]);
 }
 
 static void on_call(struct http_call *c, void *user) {
@@ -298,7 +304,10 @@ void attempt_succeed(struct request *r) {
 void attempt_fail_run(struct request *r, enum err e) {
     r->attempt->error = (struct provider_error){.status = 503};
     snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
-    attempt_fail(r, e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW : OUTCOME_UNAVAILABLE, "the engine ended it");
+    enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
+                           : e == ERR_BUSY  ? OUTCOME_NO_SLOT
+                                            : OUTCOME_UNAVAILABLE;
+    attempt_fail(r, outcome, e == ERR_BUSY ? "the engine's queue is full" : "the engine ended it");
 }
 
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
@@ -342,7 +351,7 @@ bool attempt_start(struct request *r) {
     str_init(&a->plain, PLAIN_ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
-    r->answer->degraded = c->degraded;
+    r->answer->down = r->down;
     if (c->backend->protocol == PROTOCOL_DECODE)
         return open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);
@@ -389,8 +398,9 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->tries[r->n_tries - 1].outcome;
-    r->retry_after_us = outcome == OUTCOME_LOCAL ? US_PER_S : r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED && outcome != OUTCOME_LOCAL;
+    bool crowded = outcome == OUTCOME_LOCAL || outcome == OUTCOME_NO_SLOT; /* here, and soon over */
+    r->retry_after_us = crowded ? US_PER_S : r->last_retry_after_us;
+    r->no_retry = outcome != OUTCOME_RATE_LIMITED && !crowded;
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
@@ -423,14 +433,21 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
     return true;
 }
 
+/* The same question asked from the end of the rung: only the rungs below answer. */
+static int next_below(const struct request *r, enum outcome outcome) {
+    struct plan rest = r->plan;
+    int last = r->at;
+    while (last + 1 < rest.n && rest.choices[last + 1].rung == rest.choices[r->at].rung)
+        last++;
+    rest.choices[last] = r->plan.choices[r->at];
+    return plan_next(&rest, last, outcome, r->n_tries, r->alias->attempts, r->fallback);
+}
+
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
     int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
-    if (next < 0 || r->plan.choices[next].rung != r->plan.choices[r->at].rung || gateway_may_retry(r->gateway, r->conf))
-        return next;
-    while (next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung)
-        next = plan_next(&r->plan, next, outcome, r->n_tries, r->alias->attempts, r->fallback);
-    return next;
+    bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
+    return !same_rung || gateway_may_retry(r->gateway, r->conf) ? next : next_below(r, outcome);
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {

@@ -167,8 +167,10 @@ struct request {
     struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };
 
-/* Header values and the query that go to a provider, as "name: value", in the arena; for the call and the cache key. */
-size_t attempt_forwarded(struct request *r, struct span *out, size_t max);
+/* What of the head decides the answer, as "name: value", in the arena, for the cache key: header values and the query that
+ * go to a provider, and the tags that a target must have. False when the arena is full. */
+#define FORWARDED_LINES_MAX (FORWARDED_FIELDS_MAX + 2)
+must_check bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n);
 
 struct request *request_new(struct gateway *g, struct exchange *client);
 void request_wake(struct request *r);

@@ -183,16 +183,19 @@ enum walk step_route(struct request *r) {
 
 /* ---- CACHE ---- */
 
-#define FORWARDED_MAX 8
-
 static void decide_cache(struct request *r) {
-    struct span headers[FORWARDED_MAX];
+    struct span headers[FORWARDED_LINES_MAX];
+    size_t n_headers;
     uint8_t ladder[SHA256_BYTES];
     char scope[128];
     bool by_key = r->alias->cache.scope_key;
     const struct endpoint_row *row = endpoint_row(r->call.endpoint);
     snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
     routing_ladder_digest(r->alias, r->captured, ladder);
+    if (!attempt_forwarded(r, headers, &n_headers)) {
+        r->cache_rule = (struct cache_rule){.why = "too-large"};
+        return;
+    }
     struct cache_ask ask = {.alias = r->alias,
                             .traits = &r->call.traits,
                             .scope = scope,
@@ -200,7 +203,7 @@ static void decide_cache(struct request *r) {
                             .dialect = row->dialect == DIALECT_ANTHROPIC ? "anthropic" : "openai",
                             .body = r->call.body,
                             .headers = headers,
-                            .n_headers = attempt_forwarded(r, headers, FORWARDED_MAX),
+                            .n_headers = n_headers,
                             .ladder = ladder,
                             .cache_control = http_field_get(exchange_head(r->client), "cache-control", NULL)};
     cache_decide(r->conf, &ask, &r->cache_rule);
@@ -226,18 +229,32 @@ static enum walk take_lead(struct request *r) {
     return r->answer ? go(r, STATE_HOLD) : fetch_it(r, "miss", false);
 }
 
+static void stop_following(struct request *r) {
+    answer_leave(&r->reader);
+    answer_drop(r->answer);
+    r->answer = NULL;
+}
+
+/* A follower takes its leader's way, also down the ladder, unless it said that it wants no such way. */
+static enum walk read_along(struct request *r) {
+    if (r->answer->down != REASON_N && r->fallback != FALLBACK_ANY) {
+        stop_following(r);
+        return fetch_it(r, "miss", false);
+    }
+    r->down = r->answer->down;
+    return go(r, STATE_STREAM);
+}
+
 /* A follower reads along; when its leader fails before content it looks again, and may become the leader. */
 static enum walk follow(struct request *r) {
     if (!r->answer)
         return fetch_it(r, "miss", false);
     r->doing = "waiting for the same call of another request";
     if (r->answer->content)
-        return go(r, STATE_STREAM);
+        return read_along(r);
     if (!r->answer->ended)
         return WALK_WAIT;
-    answer_leave(&r->reader);
-    answer_drop(r->answer);
-    r->answer = NULL;
+    stop_following(r);
     r->asked = false;
     return WALK_MORE;
 }

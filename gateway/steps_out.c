@@ -170,6 +170,17 @@ static bool may_keep(const struct request *r) {
            !r->cache_rule.no_keep;
 }
 
+static void keep_answer(struct request *r, struct cache_lead *lead) {
+    struct str packed;
+    str_init(&packed, ANSWER_MAX);
+    answer_pack(r->answer, &packed);
+    if (packed.over)
+        cache_drop(r->gateway->cache, lead);
+    else
+        cache_keep(r->gateway->cache, lead, str_span(&packed), r->cache_rule.ttl_us, clock_wall_us());
+    str_fini(&packed);
+}
+
 static void end_lead(struct request *r) {
     struct cache_lead *lead = r->cache.lead;
     if (!lead)
@@ -177,7 +188,7 @@ static void end_lead(struct request *r) {
     r->cache.lead = NULL;
     cache_withdraw(lead);
     if (r->answer && may_keep(r))
-        cache_keep(r->gateway->cache, lead, str_span(&r->answer->bytes), r->cache_rule.ttl_us, clock_wall_us());
+        keep_answer(r, lead);
     else
         cache_drop(r->gateway->cache, lead);
 }

@@ -2,6 +2,7 @@
 #include "gateway/answer.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct seen {
@@ -73,7 +74,13 @@ Test(answer, a_kept_answer_takes_late_readers_and_can_be_stored) {
     answer_leave(&late.reader);
     put(a, EVENT_FINISH, SPAN("two"));
     answer_end(a, ERR_NONE, NULL);
-    struct answer *stored = answer_from(str_span(&a->bytes));
+    struct str packed;
+    str_init(&packed, 4096);
+    snprintf(a->target, sizeof(a->target), "up/one\ntwo");
+    answer_pack(a, &packed);
+    struct answer *stored = answer_from(str_span(&packed));
+    str_fini(&packed);
+    cr_expect_str_eq(stored->target, "up/one\ntwo");
     cr_assert(answer_join(stored, &again.reader));
     cr_expect(next_is(&again, SPAN("one")) && next_is(&again, SPAN("two")) && nothing(&again));
     cr_expect(stored->ended && stored->keeping);
@@ -133,7 +140,7 @@ Test(answer, one_kept_too_long_becomes_a_window) {
 }
 
 Test(answer, stored_bytes_that_cannot_be_read_end_with_an_error) {
-    struct answer *a = answer_from(SPAN("not packed events"));
+    struct answer *a = answer_from(span_from("up/x\0not packed events", 22));
     struct seen s = {0};
     cr_assert(answer_join(a, &s.reader));
     cr_expect(nothing(&s) && nothing(&s) && answer_read_all(&s.reader));
