@@ -210,3 +210,22 @@ enum err reader_plain(struct reader *r, struct span body, struct event *out, con
     reader_close(r, out);
     return ERR_NONE;
 }
+
+enum err reader_typed(struct reader *r, struct json v, const struct typed_event *rows, size_t n, struct event *out,
+                      bool *known, const char **why) {
+    struct json type = json_member(v, "type");
+    *known = type.kind == JSON_NONE && json_member(v, "error").kind != JSON_NONE;
+    if (*known) {
+        reader_error(r, v, out);
+        return ERR_NONE;
+    }
+    out->name = reader_text(r, type);
+    if (!out->name.n) {
+        *why = "An event of the provider's stream has no type.";
+        return ERR_UPSTREAM;
+    }
+    for (size_t i = 0; i < n && !*known; i++)
+        if ((*known = json_is(type, rows[i].type)))
+            rows[i].read(r, v, out);
+    return ERR_NONE;
+}

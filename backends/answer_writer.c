@@ -358,3 +358,12 @@ void gather_free(struct gather *g) {
     free(g->slots);
     free(g);
 }
+
+bool put_plain(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
+    struct edits edits;
+    str_clear(&w->tail);
+    writer_tell(w, x, &w->tail);
+    writer_edits(w, e, x, USAGE_PRICED, &edits);
+    put_edited(out, e->data, 0, e->data.n, &edits);
+    return true;
+}

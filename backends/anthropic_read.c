@@ -144,10 +144,7 @@ static void read_ping(struct reader *r, struct json v, struct event *out) {
     out->bits |= EVENT_SILENT;
 }
 
-static const struct {
-    const char *type;
-    void (*read)(struct reader *r, struct json v, struct event *out);
-} EVENTS[] = {
+static const struct typed_event EVENTS[] = {
     {"content_block_delta", read_delta},
     {"content_block_start", read_block_start},
     {"message_start", read_start},
@@ -158,20 +155,8 @@ static const struct {
 };
 
 enum err anthropic_frame(struct reader *r, struct json v, struct event *out, const char **why) {
-    struct json type = json_member(v, "type");
-    if (type.kind == JSON_NONE && json_member(v, "error").kind != JSON_NONE) {
-        reader_error(r, v, out);
-        return ERR_NONE;
-    }
-    out->name = reader_text(r, type);
-    if (!out->name.n)
-        return bad(why, "An event of the provider's stream has no type.");
-    for (size_t i = 0; i < ARRAY_LEN(EVENTS); i++)
-        if (json_is(type, EVENTS[i].type)) {
-            EVENTS[i].read(r, v, out);
-            break;
-        }
-    return ERR_NONE; /* types that are not known pass */
+    bool known; /* types that are not known pass */
+    return reader_typed(r, v, EVENTS, ARRAY_LEN(EVENTS), out, &known, why);
 }
 
 static enum err read_count(struct json v, struct event *out, const char **why) {

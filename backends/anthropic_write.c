@@ -15,15 +15,6 @@ static bool put_event(struct writer *w, const struct event *e, const struct writ
     return true;
 }
 
-static bool put_plain(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
-    struct edits edits;
-    str_clear(&w->tail);
-    writer_tell(w, x, &w->tail);
-    writer_edits(w, e, x, USAGE_PRICED, &edits);
-    put_edited(out, e->data, 0, e->data.n, &edits);
-    return true;
-}
-
 bool anthropic_write(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
     if (!e->data.n)
         return false; /* nothing but a provider of this dialect answers here */

@@ -109,6 +109,13 @@ void reader_close(struct reader *r, struct event *out);
 void event_splice(struct event *e, enum splice_what what, struct json value); /* an absent value: none */
 /* Reads an error object, or anything that may stand for one, into an EVENT_ERROR. */
 void reader_error(struct reader *r, struct json v, struct event *out);
+/* Streams whose events name their type: one row a type. `known`: a row (or an error without a type) has read it. */
+struct typed_event {
+    const char *type;
+    void (*read)(struct reader *r, struct json v, struct event *out);
+};
+enum err reader_typed(struct reader *r, struct json v, const struct typed_event *rows, size_t n, struct event *out,
+                      bool *known, const char **why);
 struct reader_tool *reader_tool(struct reader *r, int choice, int key);     /* NULL: not known */
 struct reader_tool *reader_tool_new(struct reader *r, int choice, int key); /* NULL: too many */
 int64_t usage_tok(struct json object, const char *name, int64_t otherwise);
@@ -151,6 +158,8 @@ enum usage_rule { USAGE_KEEP, USAGE_PRICED, USAGE_NULL, USAGE_STRIP };
 void writer_edits(struct writer *w, const struct event *e, const struct writer_extra *x, enum usage_rule usage,
                   struct edits *out);
 /* Bytes from..to of data, edited; line ends inside become spaces, so that one data line holds them. */
+/* A plain answer as the provider gave it, save what is edited. */
+bool put_plain(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out);
 void put_edited(struct str *out, struct span data, size_t from, size_t to, const struct edits *edits);
 void put_frame(struct writer *w, struct str *out, struct span name, struct span data, const struct edits *edits);
 void put_priced(struct str *out, struct span usage, const struct writer_extra *x); /* a usage object with its cost */

@@ -184,15 +184,6 @@ static void put_owed(struct writer *w, const struct usage *u, const struct write
     str_fini(&chunk);
 }
 
-static bool put_plain(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
-    struct edits edits;
-    str_clear(&w->tail);
-    writer_tell(w, x, &w->tail);
-    writer_edits(w, e, x, USAGE_PRICED, &edits);
-    put_edited(out, e->data, 0, e->data.n, &edits);
-    return true;
-}
-
 bool openai_end(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out) {
     if (!w->o.stream)
         return w->n_held ? writer_release(w, x, put_plain, out) : openai_gathered(w, u, x, out);

@@ -110,10 +110,7 @@ static void read_nothing(struct reader *r, struct json v, struct event *out) {
     out->bits |= EVENT_SILENT;
 }
 
-static const struct {
-    const char *type;
-    void (*read)(struct reader *r, struct json v, struct event *out);
-} EVENTS[] = {
+static const struct typed_event EVENTS[] = {
     {"response.output_text.delta", read_text},
     {"response.refusal.delta", read_refusal},
     {"response.reasoning_summary_text.delta", read_reasoning},
@@ -134,22 +131,12 @@ static const struct {
 };
 
 enum err responses_frame(struct reader *r, struct json v, struct event *out, const char **why) {
-    struct json type = json_member(v, "type");
-    if (type.kind == JSON_NONE && json_member(v, "error").kind != JSON_NONE) {
-        reader_error(r, v, out);
-        return ERR_NONE;
-    }
-    out->name = reader_text(r, type);
-    if (!out->name.n)
-        return bad(why, "An event of the provider's stream has no type.");
-    for (size_t i = 0; i < ARRAY_LEN(EVENTS); i++)
-        if (json_is(type, EVENTS[i].type)) {
-            EVENTS[i].read(r, v, out);
-            return ERR_NONE;
-        }
-    if (json_text_bytes(json_member(v, "delta"))) /* of a hosted tool: seen, but without neutral parts */
+    bool known;
+    enum err e = reader_typed(r, v, EVENTS, ARRAY_LEN(EVENTS), out, &known, why);
+    if (!e && !known &&
+        json_text_bytes(json_member(v, "delta"))) /* of a hosted tool: seen, but without neutral parts */
         out->bits |= EVENT_CONTENT;
-    return ERR_NONE;
+    return e;
 }
 
 static void read_item(struct reader *r, struct json item, struct event *out) {
