@@ -55,7 +55,7 @@ static const char *key_problem(const struct request *r, const struct conf_key *k
     if (!key)
         return conf_key_form(text) == KEY_FORM_MISTYPED ? "The API key is mistyped: its check characters do not match."
                                                         : "The API key is not valid.";
-    if (key->revoked)
+    if (key->revoked || map_find(&r->gateway->revoked, span_of(key->id)))
         return "The API key is revoked.";
     if (r->began_wall_us >= key->expires_us)
         return "The API key is expired.";
