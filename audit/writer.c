@@ -9,10 +9,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FOREVER INT64_MAX
+#define PATH_BYTES 4096
 
 struct writer {
     struct writer_options o;
@@ -38,15 +40,33 @@ struct writer {
 
 const struct writer_calls writer_disk = {pwrite, fdatasync};
 
+static bool path_of(const struct writer *w, const char *segment, char path[PATH_BYTES]) {
+    int n = snprintf(path, PATH_BYTES, "%s/%s", w->directory, segment);
+    if (n >= 0 && n < PATH_BYTES)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+/* Only the batch that begins a file makes it: one that should be there and is not was taken away. */
 static bool open_path(struct writer *w, const struct batch *b) {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%s", w->directory, b->segment);
-    if (n < 0 || (size_t)n >= sizeof path) {
-        errno = ENAMETOOLONG;
+    char path[PATH_BYTES];
+    if (!path_of(w, b->segment, path))
         return false;
-    }
-    w->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    w->fd = open(path, O_RDWR | O_CLOEXEC | (b->opens ? O_CREAT : 0), 0640);
     return w->fd >= 0;
+}
+
+/* Whether what was written is where readers look for it: a file that was removed, replaced or cut behind our back takes
+ * every write without an error. */
+static bool still_there(const struct writer *w) {
+    char path[PATH_BYTES];
+    struct stat ours, named;
+    if (!path_of(w, w->segment, path) || fstat(w->fd, &ours) || stat(path, &named))
+        return false;
+    bool same = ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+    errno = same ? EIO : ESTALE;
+    return same && named.st_size >= w->end;
 }
 
 /* A new file is durable only when its directory is. */
@@ -85,11 +105,23 @@ static bool open_segment(struct writer *w, const struct batch *b) {
     return true;
 }
 
+/* A file that was cut behind our back must not get a hole in the place of records. */
+static bool reaches(struct writer *w, int64_t at) {
+    struct stat st;
+    if (fstat(w->fd, &st) == 0 && st.st_size >= at)
+        return true;
+    close_segment(w); /* what is put back may be another file */
+    errno = EIO;
+    return false;
+}
+
 static bool write_batch(struct writer *w, struct batch *b) {
     if (!open_segment(w, b))
         return false;
     if (b->at < 0)
         b->at = w->end;
+    if (!reaches(w, b->at))
+        return false;
     for (size_t done = 0; done < b->n;) {
         ssize_t n = w->o.calls->pwrite(w->fd, b->bytes + done, b->n - done, (off_t)(b->at + (int64_t)done));
         if (n == 0)
@@ -149,7 +181,8 @@ static void drop_durable(struct writer *w) {
     mark_written(w, seq);
 }
 
-/* After a failed fdatasync the kernel may have forgotten the pages: everything not durable is written once more. */
+/* After a failed fdatasync the kernel may have forgotten the pages, and a file taken away has them all: everything not
+ * durable is written once more. */
 static void rewind_to_durable(struct writer *w) {
     pthread_mutex_lock(&w->lock);
     w->next = w->first;
@@ -159,7 +192,7 @@ static void rewind_to_durable(struct writer *w) {
 
 static bool sync_segment(struct writer *w) {
     w->sync_due_us = FOREVER;
-    if (w->fd < 0 || w->o.calls->fdatasync(w->fd) == 0) {
+    if (w->fd < 0 || (w->o.calls->fdatasync(w->fd) == 0 && still_there(w))) {
         drop_durable(w);
         return true;
     }

@@ -11,7 +11,7 @@
 #define REPORT_BYTES_MAX ((size_t)4 << 20)
 #define SENTENCE_MAX 1024
 #define SENTENCE_MASK_MIN 8 /* a shorter secret may be a word that a sentence needs */
-#define LINE_SHOWN_MAX 300 /* bytes of a source line: against a one-line JSON file of a megabyte */
+#define LINE_SHOWN_MAX 300  /* bytes of a source line: against a one-line JSON file of a megabyte */
 
 void conf_report_init(struct conf_report *r) {
     *r = (struct conf_report){0};

@@ -26,12 +26,18 @@ static void put(struct fields *f, const char *name, const char *format, ...) {
     f->n++;
 }
 
+/* Text that stays where it is until the head is sent. */
+static void put_text(struct fields *f, const char *name, const char *text) {
+    if (f->n < REPLY_FIELDS_MAX)
+        f->at[f->n++] = (struct http_field){span_of(name), span_of(text)};
+}
+
 static void put_ids(struct fields *f, const struct request *r) {
-    put(f, "x-request-id", "%s", r->id);
+    put_text(f, "x-request-id", r->id);
     if (r->dialect == DIALECT_ANTHROPIC)
-        put(f, "request-id", "%s", r->id);
+        put_text(f, "request-id", r->id);
     if (r->upstream_id.n && !r->upstream_id.over)
-        put(f, "x-tollgate-upstream-id", "%s", r->upstream_id.at);
+        put_text(f, "x-tollgate-upstream-id", r->upstream_id.at);
 }
 
 static const char *target_of(const struct request *r) {
@@ -44,17 +50,17 @@ static void put_route(struct fields *f, const struct request *r) {
     const char *target = target_of(r);
     bool answered = !r->err || r->n_tries > 0;
     if (r->conf->disclose.target && target && answered)
-        put(f, "x-tollgate-target", "%s", target);
+        put_text(f, "x-tollgate-target", target);
     if (r->conf->disclose.attempts && r->route->kind == ROUTE_CALL)
         put(f, "x-tollgate-attempts", "%d", r->n_tries);
     if (r->down != REASON_N && !r->err)
-        put(f, "x-tollgate-degraded", "%s", reason_names[r->down]);
+        put_text(f, "x-tollgate-degraded", reason_names[r->down]);
     if (!r->cache_word)
         return;
     if (strcmp(r->cache_word, "bypass") == 0)
         put(f, "x-tollgate-cache", "bypass; reason=%s", r->cache_rule.why ? r->cache_rule.why : "off");
     else
-        put(f, "x-tollgate-cache", "%s", r->cache_word);
+        put_text(f, "x-tollgate-cache", r->cache_word);
     if (strcmp(r->cache_word, "hit") == 0)
         put(f, "age", "%" PRId64, r->cache_age_us / US_PER_S);
 }
@@ -121,7 +127,7 @@ static void put_limits(struct fields *f, const struct request *r) {
 
 static void put_retry(struct fields *f, const struct request *r) {
     if (r->no_retry || r->retry_after_us > NO_RETRY_AFTER_US)
-        put(f, "x-should-retry", "false");
+        put_text(f, "x-should-retry", "false");
     if (r->retry_after_us <= 0 || r->retry_after_us == INT64_MAX) /* not known, or never */
         return;
     int64_t ms = (r->retry_after_us + US_PER_MS - 1) / US_PER_MS;
@@ -135,10 +141,10 @@ bool reply_is_stream(const struct request *r) {
 
 static void put_all(struct fields *f, const struct request *r, bool whole) {
     bool stream = reply_is_stream(r); /* also one that leaves in one piece: a hit */
-    put(f, "content-type", "%s", stream ? "text/event-stream" : r->content_type ? r->content_type : "application/json");
+    put_text(f, "content-type", stream ? "text/event-stream" : r->content_type ? r->content_type : "application/json");
     put_ids(f, r);
     if (stream)
-        put(f, "cache-control", "no-cache");
+        put_text(f, "cache-control", "no-cache");
     if (r->err == ERR_METHOD && r->route)
         put(f, "allow", "%s", r->route->methods);
     if (!r->conf || !r->route)

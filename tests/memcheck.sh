@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The unit tests under valgrind. Criterion runs each test in a process of its own and would let a report pass, so the logs
-# decide. FILTER='json/*' runs some. Left out are the tests of whole models, whose arithmetic takes minutes under valgrind and
-# is watched by AddressSanitizer in `make test`: what they read from files is read here by model, safetensors, tokenizer.
+# decide. FILTER='json/*' runs some.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 logs=build/memcheck

@@ -2,6 +2,8 @@
  * have a default; options that ask for more than the model has are cut to it, a cache that cannot exist is refused. */
 #include "backends/decode/decode_plan.h"
 
+#include "backends/decode/template.h"
+
 #include <unistd.h>
 
 #define SEQUENCES_DEFAULT 64
@@ -58,11 +60,21 @@ static void plan_text(const struct decode_options *o, const struct model *m, con
                p->limits.threads);
 }
 
+/* A directory with a plan is one that will open: a broken tokenizer is found here, not at the start. */
+static bool text_parts_open(const char *directory, const struct model_config *c, struct str *why) {
+    struct template template = {0};
+    struct tokenizer *k = tokenizer_open(directory, c, why);
+    bool ok = k && template_open(&template, directory, k, why);
+    template_close(&template);
+    tokenizer_close(k);
+    return ok;
+}
+
 bool decode_plan(const struct decode_options *o, struct str *plan, struct str *why) {
-    struct decode_plan_numbers numbers;
+    struct decode_plan_numbers numbers = {0};
     const struct compute_ops *ops = compute_pick(o->device, why);
     struct model *m = ops ? model_open(o->directory, "auto", why) : NULL;
-    bool ok = m && decode_plan_make(o, &m->config, &numbers, why);
+    bool ok = m && decode_plan_make(o, &m->config, &numbers, why) && text_parts_open(o->directory, &m->config, why);
     if (ok)
         plan_text(o, m, ops, &numbers, plan);
     model_close(m);

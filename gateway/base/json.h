@@ -50,6 +50,9 @@ must_check bool json_i64(struct json v, int64_t *out); /* a number that is a who
 must_check bool json_f64(struct json v, double *out);
 bool json_is_zero(struct json v); /* a number whose value is exactly 0 */
 
+/* How many bytes at the start stand for themselves inside quotes: ASCII without quote, backslash and control characters. */
+size_t json_plain_bytes(const char *at, size_t n);
+
 /* Writers. */
 void json_put_text(struct str *out, struct span text); /* quoted and escaped; invalid UTF-8 becomes U+FFFD */
 /* `,"name":` or `"name":` depending on what stands before it; objects and arrays are opened and closed by hand. */

@@ -76,15 +76,23 @@ static uint64_t any_zero(uint64_t v) {
     return (v - EACH_BYTE(1)) & ~v & EACH_BYTE(0x80);
 }
 
-/* Over what needs no look of its own, eight bytes at a time: ASCII that is no control, quote or backslash. */
-static void skip_plain(struct check *c) {
-    uint64_t v;
-    for (; c->n - c->i >= sizeof(v); c->i += sizeof(v)) {
-        memcpy(&v, c->at + c->i, sizeof(v));
+/* Eight bytes at a time; the last few, and those around the first that needs a look, one by one. */
+size_t json_plain_bytes(const char *at, size_t n) {
+    size_t i = 0;
+    for (uint64_t v; n - i >= sizeof(v); i += sizeof(v)) {
+        memcpy(&v, at + i, sizeof(v));
         uint64_t control = (v - EACH_BYTE(0x20)) & ~v;
         if (((v | control) & EACH_BYTE(0x80)) || any_zero(v ^ EACH_BYTE('"')) || any_zero(v ^ EACH_BYTE('\\')))
-            return;
+            break;
     }
+    for (; i < n; i++)
+        if ((unsigned char)at[i] < 0x20 || (unsigned char)at[i] >= 0x80 || at[i] == '"' || at[i] == '\\')
+            break;
+    return i;
+}
+
+static void skip_plain(struct check *c) {
+    c->i += json_plain_bytes((const char *)c->at + c->i, c->n - c->i);
 }
 
 static bool check_string(struct check *c) {

@@ -31,17 +31,9 @@ static void put_escaped(struct str *out, unsigned char c) {
         str_printf(out, "\\u%04x", c);
 }
 
-/* How many bytes from `i` need no look: ASCII that stands for itself inside quotes. */
-static size_t plain_bytes(const unsigned char *at, size_t i, size_t n) {
-    size_t from = i;
-    while (i < n && at[i] >= 0x20 && at[i] < 0x80 && at[i] != '"' && at[i] != '\\')
-        i++;
-    return i - from;
-}
-
 void json_put_text(struct str *out, struct span text) {
     const unsigned char *at = (const unsigned char *)text.at;
-    size_t from = 0, i = plain_bytes(at, 0, text.n);
+    size_t from = 0, i = json_plain_bytes(text.at, text.n);
     str_putc(out, '"');
     while (i < text.n) {
         size_t length = utf8_ok(at + i, text.n - i);

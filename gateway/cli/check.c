@@ -28,7 +28,7 @@ static bool plan(const struct conf_backend *b, struct str *out) {
     bool ok = decode_plan(&o, &text, &why);
     if (ok)
         str_printf(out, "memory of %s (%s):\n%s%s", b->name, b->decode.model, text.at ? text.at : "",
-                   text.n && text.at[text.n - 1] == '\n' ? "" : "\n");
+                   text.at && text.n && text.at[text.n - 1] == '\n' ? "" : "\n");
     else
         str_printf(out, "error: backend '%s': %s\n", b->name, why.at ? why.at : "the model cannot be read");
     str_fini(&text);

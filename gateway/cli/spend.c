@@ -91,7 +91,7 @@ static int read_format(const char *text, enum spend_format *out) {
         return complain("--format focus is not supported yet", "");
     if (!argument_is_one_of(text, words, ARRAY_LEN(words), "format"))
         return 1;
-    while (strcmp(words[*out], text) != 0)
+    while (*out + 1u < ARRAY_LEN(words) && strcmp(words[*out], text) != 0)
         (*out)++;
     return 0;
 }

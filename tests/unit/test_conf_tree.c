@@ -50,7 +50,9 @@ Test(conf_tree, columns_count_characters_not_bytes) {
 }
 
 Test(conf_tree, a_byte_order_mark_is_not_text) {
-    const struct node *n = parse("\xef\xbb\xbf" "a: 1\nb: 2\n", false);
+    const struct node *n = parse("\xef\xbb\xbf"
+                                 "a: 1\nb: 2\n",
+                                 false);
     cr_assert(n && node_get(n, "a") && node_get(n, "b"));
     cr_expect_eq(node_key(n, "a")->column, 1);
 }

@@ -210,6 +210,10 @@ Test(decode, a_plan_tells_the_memory_without_loading) {
     cr_assert(decode_plan(&o, &plan, &why), "%s", why.at);
     cr_expect(strstr(plan.at, "21 blocks of 16 tokens of 320 bytes"), "%s", plan.at);
     cr_expect(strstr(plan.at, "100 tokens a sequence, 3 sequences"), "%s", plan.at);
+    random_file_save(&m, "tokenizer.json", SPAN("{"));
+    cr_expect_not(decode_plan(&o, &plan, &why), "a directory that will not open has no plan");
+    cr_expect(strstr(why.at, "tokenizer.json"), "%s", why.at);
+    str_clear(&why);
     o.directory = "/nonexistent";
     cr_expect_not(decode_plan(&o, &plan, &why));
     cr_expect(strstr(why.at, "config.json: cannot be opened in /nonexistent"));

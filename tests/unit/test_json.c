@@ -240,3 +240,16 @@ Test(json, strings_that_end_in_escapes_are_passed_over_whole) {
     cr_assert(json_check(SPAN(text), JSON_DEPTH_MAX, &whole, NULL));
     cr_expect(json_i64(json_get(whole, "d"), &v) && v == 1);
 }
+
+Test(json, bytes_that_need_no_look_are_counted_to_the_first_that_does) {
+    char text[20];
+    for (size_t n = 0; n <= sizeof text; n++)
+        for (size_t at = 0; at <= n; at++)
+            for (int byte = 0; byte < 256; byte++) {
+                memset(text, 'a', sizeof text);
+                if (at < n)
+                    text[at] = (char)byte;
+                bool odd = byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\';
+                cr_assert_eq(json_plain_bytes(text, n), at < n && odd ? at : n, "byte %d at %zu of %zu", byte, at, n);
+            }
+}

@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* A disk that does what the test says. Each write takes at most `short_bytes`; errors last until they are taken back. */
@@ -168,6 +170,46 @@ Test(writer, a_half_written_line_on_a_full_disk_is_finished_later_in_place) {
     cr_assert(v.clean, "%s", v.fault.what);
     cr_assert_gt(v.head_seq, seq);
     kit_fini(&k);
+}
+
+/* A file that is taken away takes every write without an error: nothing would be in the directory, and nobody would know.
+ * `cut`: it is emptied in its place, as a rotation of logs does that copies first. */
+static void taken_away(bool cut) {
+    struct kit k;
+    char name[256], path[512], aside[512];
+    size_t n;
+    struct audit *a = open_on_bad_disk(&k);
+    kit_admit(a, 1, 100, KIT_NOW);
+    await_written(&k, a);
+    kit_path(&k, kit_segment(&k, 0, name), path);
+    kit_path(&k, "aside", aside);
+    audit_flush(a);
+    char *bytes = kit_read(&k, name, &n);
+    cr_assert_eq(cut ? truncate(path, 0) : rename(path, aside), 0);
+    cr_assert_gt(kit_settle(a, 1, 5, KIT_NOW, KIT_NOW), 0);
+    audit_flush(a);
+    await_health(&k, a, false);
+    cr_assert_eq(kit_admit(a, 2, 100, KIT_NOW), 0, "new calls are refused");
+    if (cut)
+        kit_write(&k, name, bytes, n);
+    else
+        cr_assert_eq(rename(aside, path), 0);
+    await_health(&k, a, true);
+    cr_assert_gt(kit_admit(a, 3, 100, KIT_NOW), 0);
+    await_written(&k, a);
+    audit_close(a, KIT_NOW);
+    struct audit_verdict v = kit_verify(&k);
+    cr_assert(v.clean, "%s", v.fault.what);
+    free(bytes);
+    kit_fini(&k);
+}
+
+Test(writer, a_file_that_is_removed_under_the_gateway_is_missed_and_gone_on_with_when_it_is_back) {
+    taken_away(false);
+}
+
+Test(writer, a_file_that_is_cut_under_the_gateway_is_missed_and_gone_on_with_when_it_is_back) {
+    taken_away(true);
 }
 
 Test(writer, a_slow_disk_does_not_hold_the_loop) {

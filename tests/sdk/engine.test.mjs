@@ -1,0 +1,141 @@
+// The shipped house: `conf/tollgate.yaml` with the tiny model behind its real door, and what `serve`, `check` and the
+// installer say when a machine or a model is not as it should be.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { BINARY, Gateway, ROOT, confOf, events, run, teamOf } from './harness.mjs';
+
+const TINY = join(ROOT, 'conf', 'tiny', 'base');
+const GREEDY = JSON.parse(readFileSync(join(ROOT, 'conf', 'tiny', 'greedy.json')));
+const folders = [];
+const folder = () => { const dir = mkdtempSync(join(tmpdir(), 'tollgate-engine-')); folders.push(dir); return dir; };
+after(() => { for (const dir of folders) rmSync(dir, { recursive: true, force: true }); });
+
+const confAround = (model) => (dir) => confOf(dir, {
+  backends: { local: { protocol: 'decode', model, name: 'tiny', max_context: 512, max_sequences: 16, price: { input: '0.05 USD/1M', output: '0.20 USD/1M' } } },
+  aliases: { m: 'local/tiny' },
+  teams: { search: teamOf() },
+});
+const ask = (prompt, over = {}) => ({ messages: [{ role: 'user', content: prompt }], temperature: 0, max_tokens: 64, ...over });
+const answerOf = (body) => body.choices[0].message.content;
+
+test('the committed greedy answers come through the door: alone, streamed, and all together among sampled ones', { timeout: 60000 }, async () => {
+  const g = await new Gateway(confAround(TINY)).start();
+  try {
+    for (const { prompt, answer, tokens } of GREEDY) {
+      const plain = await g.chat(ask(prompt));
+      assert.equal(plain.status, 200);
+      const body = await plain.json();
+      assert.equal(answerOf(body), answer);
+      assert.equal(body.choices[0].finish_reason, 'stop');
+      assert.equal(body.usage.completion_tokens, tokens);
+      const nanousd = Math.ceil(body.usage.prompt_tokens * 50 + tokens * 200);
+      assert.equal(Math.round(Number(plain.headers.get('x-tollgate-cost')) * 1e9), nanousd, 'the price of every token, to the nano-dollar');
+    }
+    const streams = await Promise.all(GREEDY.map(async ({ prompt }) => (await g.chat(ask(prompt, { stream: true }))).text()));
+    streams.forEach((text, i) => {
+      const list = events(text);
+      assert.equal(list.at(-1), '[DONE]');
+      assert.equal(list.slice(0, -1).map((e) => JSON.parse(e).choices[0]?.delta?.content ?? '').join(''), GREEDY[i].answer);
+    });
+    const noise = Array.from({ length: 7 }, (_, i) => g.chat(ask(GREEDY[i].prompt, { temperature: 1.5, seed: i })));
+    const one = await g.chat(ask(GREEDY[9].prompt));
+    assert.equal(answerOf(await one.json()), GREEDY[9].answer);
+    for (const r of await Promise.all(noise)) assert.equal(r.status, 200);
+    await g.idle();
+    assert.equal((await run(['audit', 'verify', join(g.dir, 'audit')])).code, 0);
+  } finally { await g.end(); }
+});
+
+test('a corrupt model directory gets a sentence with file and tensor from check and serve, and serve ends with 1', async () => {
+  const edits = {
+    'model.safetensors: cut': [(dir) => { const f = join(dir, 'model.safetensors'); writeFileSync(f, readFileSync(f).subarray(0, -100)); }, /model\.safetensors: tensor \S+: ends at byte/],
+    'model.safetensors: another shape': [(dir) => { const f = join(dir, 'config.json'); writeFileSync(f, readFileSync(f, 'utf8').replace('"intermediate_size":320', '"intermediate_size":321')); }, /tensor model\.layers\.\d+\.mlp\.\w+\.weight/],
+    'model.safetensors: no such tensor': [(dir) => { const f = join(dir, 'model.safetensors'); writeFileSync(f, Buffer.from(readFileSync(f).toString('latin1').replace('model.norm.weight', 'model.morn.weight'), 'latin1')); }, /tensor model\.\w+\.weight/],
+    'tokenizer.json: no JSON': [(dir) => writeFileSync(join(dir, 'tokenizer.json'), '{'), /tokenizer\.json/],
+    'config.json: gone': [(dir) => rmSync(join(dir, 'config.json')), /config\.json/],
+  };
+  for (const [name, [spoil, sentence]] of Object.entries(edits)) {
+    const dir = folder(), model = join(dir, 'model');
+    cpSync(TINY, model, { recursive: true });
+    spoil(model);
+    const g = new Gateway(confAround(model), dir);
+    for (const verb of ['serve', 'check']) {
+      const r = await run([verb, '-c', g.file]);
+      assert.equal(r.code, 1, `${name}: ${verb} ended with ${r.code}: ${r.out}${r.err}`);
+      assert.match(r.out + r.err, sentence, `${name}: ${verb}`);
+    }
+  }
+});
+
+test('a port that is taken is one sentence and status 1', async () => {
+  const holder = net.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => holder.on('listening', resolve));
+  const { port } = holder.address();
+  try {
+    for (const over of [{ listen: [{ address: `127.0.0.1:${port}` }] }, { admin: { address: `127.0.0.1:${port}`, token: 'x'.repeat(20) } }]) {
+      const dir = folder();
+      const g = new Gateway((d) => ({ ...confAround(TINY)(d), ...over }), dir);
+      const r = await run(['serve', '-c', g.file]);
+      assert.equal(r.code, 1);
+      assert.equal(r.err.trim().split('\n').filter((l) => l.includes(String(port))).length, 1, r.err);
+      assert.match(r.err, /in use/);
+    }
+  } finally { holder.close(); }
+});
+
+test('the installer says in one sentence what hinders it: no sudo, a locked dpkg, no apt-get', async () => {
+  const dir = folder(), bin = join(dir, 'bin');
+  mkdirSync(bin);
+  const tool = (name, text) => { writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`); chmodSync(join(bin, name), 0o755); };
+  for (const name of ['grep', 'mktemp', 'rm', 'head', 'env']) tool(name, `exec /usr/bin/${name} "$@"`);
+  const packages = (...args) => new Promise((resolve) => {
+    const child = spawn('/bin/sh', [join(ROOT, '.ci', 'packages'), ...args], { env: { PATH: bin, TMPDIR: dir }, stdio: ['ignore', 'pipe', 'pipe'] });
+    let text = '';
+    for (const s of [child.stdout, child.stderr]) s.on('data', (d) => { text += d; });
+    child.on('exit', (code) => resolve({ code, text }));
+  });
+  tool('dpkg-query', 'echo installed');
+  assert.deepEqual(await packages('run'), { code: 0, text: '' }, 'what is there is not installed again, and nothing is asked');
+  tool('dpkg-query', 'exit 1');
+  tool('id', 'echo 1000');
+  let r = await packages('run');
+  assert.equal(r.code, 1);
+  assert.match(r.text, /^These packages are missing and apt-get is not here[^\n]*\n$/);
+  tool('apt-get', 'echo "$@" >>"$TMPDIR/asked"; case " $* " in *" install "*) echo "E: Could not get lock /var/lib/dpkg/lock-frontend"; exit 100;; esac');
+  r = await packages('run');
+  assert.equal(r.code, 1);
+  assert.match(r.text, /^These packages are missing; install them as root:[^\n]*\n$/);
+  tool('id', 'echo 0');
+  r = await packages('run');
+  assert.equal(r.code, 1);
+  assert.match(r.text, /^installing:[^\n]*\ndpkg is locked by another program[^\n]*\n$/);
+  assert.equal(readFileSync(join(dir, 'asked'), 'utf8').split('\n').filter((l) => / update$/.test(l)).length, 1, 'one update');
+  tool('apt-get', 'echo "E: Unable to locate package gcc"; exit 100');
+  assert.match((await packages('run')).text, /apt-get could not install[^\n]*: E: Unable to locate/);
+});
+
+test('serve --demo admits its key from state, prints a call that works as pasted, and ends with 0 on Ctrl-C', async () => {
+  const dir = folder();
+  const conf = confAround(TINY)(dir);
+  conf.teams = { demo: { allow: ['m'], budgets: [{ limit: '10 USD', period: 'month' }] } };
+  writeFileSync(join(dir, 'c.yaml'), JSON.stringify(conf));
+  const child = spawn(BINARY, ['serve', '--demo', '-c', join(dir, 'c.yaml')], { cwd: dir, stdio: ['ignore', 'pipe', 'pipe'] });
+  const exited = new Promise((resolve) => child.on('exit', resolve));
+  let out = '';
+  const curl = await new Promise((resolve) => child.stdout.on('data', (d) => { out += d; const line = /^curl .*$/m.exec(out); if (line && out.endsWith('\n')) resolve(line[0]); }));
+  try {
+    const shell = spawn('/bin/sh', ['-c', curl], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    shell.stdout.on('data', (d) => { text += d; });
+    await new Promise((resolve) => shell.on('exit', resolve));
+    assert.equal(answerOf(JSON.parse(text)), GREEDY.find((one) => one.prompt === 'What is a budget?').answer);
+    const key = /Bearer (\S+)'/.exec(curl)[1];
+    assert.ok(!readFileSync(join(dir, 'state', 'keys.jsonl'), 'utf8').includes(key), 'state knows the digest only');
+  } finally { child.kill('SIGINT'); }
+  assert.equal(await exited, 0);
+});
