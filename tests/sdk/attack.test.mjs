@@ -118,6 +118,20 @@ test('a reload over the admin port was recorded with a name out of the conf that
   await h.end();
 });
 
+test('a call beyond the share of its key was not told when to come again', async () => {
+  const open = gate();
+  const h = await house(async (request, response) => { await open.open; json(response, completion()); }, simple, {}, {
+    keys: [{ id: 'testkey1', name: 'test', sha256: sha256(KEY) }, { id: 'otherkey', name: 'other', sha256: sha256('other') }], budgets: [{ limit: '1 USD', period: 'month' }],
+  });
+  const first = call(h.g, { max_tokens: 100000 });
+  await until(() => h.up.calls.length === 1, 'the first call');
+  const second = await call(h.g, { max_tokens: 100000 }).done;
+  assert.deepEqual([second.status, second.json().error.code, second.headers['retry-after']], [429, 'hold_limit', '1']);
+  open.go();
+  await first.done;
+  await h.end();
+});
+
 test('whether a whole stream without a last chunk was good depended on how fast its client read', { timeout: 60000 }, async () => {
   const words = Array.from({ length: 300 }, () => 'w'.repeat(1000));
   const up = await rawMock((socket) => socket.end(Buffer.concat([Buffer.from(SSE_HEAD), chunked([streamOf(words)], false)])));
