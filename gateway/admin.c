@@ -1,4 +1,6 @@
 /* The admin port: a token always, a role a route, Host and Origin checked. Lists and counters, printed; acts recorded. */
+#include "gateway/admin.h"
+
 #include "gateway/gateway.h"
 
 #include <event2/buffer.h>
@@ -6,25 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ADMIN_BODY_MAX (64 * 1024)
 #define ADMIN_REPLY_MAX (16 << 20)
-#define REVOKE_REASON "revoked over the admin port"
 
 #define CAN(role) (1u << ROLE_##role)
 #define EVERY_ROLE (CAN(OPERATOR) | CAN(FINANCE) | CAN(AUDITOR) | CAN(VIEWER))
-
-struct admin_call {
-    struct gateway *gateway;
-    struct exchange *x;
-    const struct admin_route *route;
-    struct span rest; /* of the path, behind the route */
-    struct str body;  /* owned */
-    struct str out;   /* owned: the reply */
-    const char *type;
-    int status;
-    const char *who; /* the token's name; "admin" for the main one */
-    enum conf_role role;
-};
 
 struct admin_route {
     const char *method, *path; /* a trailing '*' takes the rest */
@@ -32,7 +19,7 @@ struct admin_route {
     void (*answer)(struct admin_call *c);
 };
 
-static void say(struct admin_call *c, enum err e, const char *message) {
+void admin_say(struct admin_call *c, enum err e, const char *message) {
     str_clear(&c->out);
     c->type = "application/json";
     c->status = err_row(e)->status;
@@ -200,7 +187,7 @@ static void get_audit_head(struct admin_call *c) {
 
 /* ---- what can be done ---- */
 
-static void record_act(struct admin_call *c, const char *what, const char *reason, const char *after) {
+void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
     static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
@@ -227,86 +214,8 @@ static void post_reload(struct admin_call *c) {
     json_put_str(&c->out, "conf_digest", c->gateway->conf->digest);
     str_puts(&c->out, "}\n");
     if (!dry)
-        record_act(c, good ? "reload" : "reload refused", NULL, c->gateway->conf->digest);
+        admin_record(c, good ? "reload" : "reload refused", NULL, c->gateway->conf->digest);
     str_fini(&report);
-}
-
-static const struct conf_team *team_of(struct admin_call *c, struct json name) {
-    for (size_t i = 0; i < c->gateway->conf->n_teams; i++)
-        if (json_is(name, c->gateway->conf->teams[i].name))
-            return &c->gateway->conf->teams[i];
-    return NULL;
-}
-
-/* What a run-time key may say of itself; it may only narrow what its team may. */
-static bool read_key(struct admin_call *c, struct arena *a, struct json body, struct conf_key *key) {
-    struct json name = json_get(body, "name"), owner = json_get(body, "owner"), expires = json_get(body, "expires");
-    key->team = team_of(c, json_get(body, "team"));
-    key->name = name.kind == JSON_STRING ? arena_strdup(a, json_text(name, a)) : "unnamed";
-    key->owner = owner.kind == JSON_STRING ? arena_strdup(a, json_text(owner, a)) : NULL;
-    key->expires_us = INT64_MAX;
-    if (!key->team)
-        say(c, ERR_INVALID, "team: there is no such team.");
-    else if (expires.kind != JSON_NONE && !clock_parse(json_text(expires, a), &key->expires_us))
-        say(c, ERR_INVALID, "expires: a date like 2027-06-30 or an RFC 3339 time.");
-    else
-        return true;
-    return false;
-}
-
-static void reload_keys(struct admin_call *c) {
-    struct str report;
-    str_init(&report, ADMIN_BODY_MAX);
-    if (!gateway_reload(c->gateway, false, &report))
-        log_error("a key was changed in state, but the conf cannot be loaded anew: %s", report.at ? report.at : "");
-    str_fini(&report);
-}
-
-static void post_keys(struct admin_call *c) {
-    struct json body;
-    struct arena arena;
-    char text[CONF_KEY_TEXT_MAX], id[9];
-    struct conf_key key = {.limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
-                           .max_cost_per_call = CONF_UNLIMITED};
-    if (!json_check(str_span(&c->body), JSON_DEPTH_MAX, &body, NULL) || body.kind != JSON_OBJECT) {
-        say(c, ERR_INVALID, "The body is a JSON object with team and, if you like, name, owner, expires.");
-        return;
-    }
-    arena_init(&arena, ADMIN_BODY_MAX);
-    conf_key_make(text);
-    conf_key_id(span_of(text), id);
-    key.id = id;
-    sha256(span_of(text), key.sha256);
-    if (read_key(c, &arena, body, &key)) {
-        if (conf_state_add_key(c->gateway->conf, &key, c->who)) {
-            say(c, ERR_INTERNAL, "The state directory cannot be written.");
-        } else {
-            record_act(c, "key added", NULL, id);
-            reload_keys(c);
-            c->status = 201;
-            str_puts(&c->out, "{");
-            json_put_str(&c->out, "id", id);
-            json_put_str(&c->out, "key", text);
-            str_puts(&c->out, "}\n");
-        }
-    }
-    arena_fini(&arena);
-}
-
-static void delete_key(struct admin_call *c) {
-    char id[16];
-    snprintf(id, sizeof(id), "%.*s", (int)(c->rest.n < 15 ? c->rest.n : 15), c->rest.at);
-    if (!map_find(&c->gateway->conf->keys_by_id, span_of(id))) {
-        say(c, ERR_NOT_FOUND, "There is no key with this id.");
-        return;
-    }
-    if (conf_state_revoke_key(c->gateway->conf, id, c->who, REVOKE_REASON)) {
-        say(c, ERR_INTERNAL, "The state directory cannot be written.");
-        return;
-    }
-    record_act(c, "key revoked", REVOKE_REASON, id);
-    reload_keys(c);
-    str_puts(&c->out, "{\"revoked\":true}\n");
 }
 
 static const struct admin_route routes[] = {
@@ -320,8 +229,8 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
-    {"POST", "/admin/keys", CAN(OPERATOR), post_keys},
-    {"DELETE", "/admin/keys/*", CAN(OPERATOR), delete_key},
+    {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
+    {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
 };
 
 /* ---- who asks ---- */
@@ -344,8 +253,8 @@ static bool find_role(struct admin_call *c) {
     if (token_is(c, value))
         return true;
     sha256(value, digest);
-    for (size_t i = 0; i < c->gateway->conf->n_admin_tokens; i++) {
-        const struct conf_admin_token *t = &c->gateway->conf->admin_tokens[i];
+    for (size_t i = 0; i < c->conf->n_admin_tokens; i++) {
+        const struct conf_admin_token *t = &c->conf->admin_tokens[i];
         if (!bytes_equal_secret(t->sha256, digest, sizeof(digest)))
             continue;
         c->who = t->name;
@@ -410,19 +319,19 @@ static bool admit(struct admin_call *c) {
     struct span host = http_field_get(head, "host", NULL);
     enum err missing = find_route(c);
     if (!is_host_ours(host) || !is_origin_ours(http_field_get(head, "origin", NULL), host)) {
-        say(c, ERR_TARGET_FORBIDDEN, "This Host or Origin is not served by the admin port.");
+        admin_say(c, ERR_TARGET_FORBIDDEN, "This Host or Origin is not served by the admin port.");
         return false;
     }
     if (c->route && c->route->roles == 0)
         return true;
     if (!find_role(c)) {
-        say(c, ERR_KEY, "The admin token is missing or wrong.");
+        admin_say(c, ERR_KEY, "The admin token is missing or wrong.");
         return false;
     }
     if (missing)
-        say(c, missing, NULL);
+        admin_say(c, missing, NULL);
     else if (!(c->route->roles & (1u << c->role)))
-        say(c, ERR_TARGET_FORBIDDEN, "This token's role does not allow that.");
+        admin_say(c, ERR_TARGET_FORBIDDEN, "This token's role does not allow that.");
     else
         return true;
     return false;
@@ -440,12 +349,14 @@ static void finish(struct admin_call *c) {
     exchange_close(c->x);
     str_fini(&c->body);
     str_fini(&c->out);
+    conf_drop(c->conf);
     free(c);
 }
 
 static struct admin_call *call_new(struct exchange *x, struct gateway *g) {
     struct admin_call *c = xcalloc(1, sizeof(*c));
     c->gateway = g;
+    c->conf = conf_take(g->conf);
     c->x = x;
     str_init(&c->body, ADMIN_BODY_MAX);
     str_init(&c->out, ADMIN_REPLY_MAX);
@@ -457,7 +368,7 @@ void metrics_on_head(struct exchange *x, void *user) {
     struct admin_call *c = call_new(x, user);
     enum err missing = span_is(exchange_head(x)->path, "/metrics") ? find_route(c) : ERR_NOT_FOUND;
     if (missing)
-        say(c, missing, NULL);
+        admin_say(c, missing, NULL);
     else
         get_metrics(c);
     finish(c);
@@ -491,7 +402,7 @@ void admin_on_change(struct exchange *x, void *user) {
     if (!c->body.over && !exchange_failed(x) && !exchange_gone(x) && !whole)
         return;
     if (c->body.over || exchange_failed(x))
-        say(c, c->body.over ? ERR_TOO_LARGE : exchange_failed(x), NULL);
+        admin_say(c, c->body.over ? ERR_TOO_LARGE : exchange_failed(x), NULL);
     else if (whole)
         c->route->answer(c);
     finish(c);

@@ -404,6 +404,8 @@ static enum walk give_up(struct request *r) {
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
+    if (outcome == OUTCOME_NO_SLOT)
+        snprintf(r->message, sizeof(r->message), NO_SLOT_TEXT);
     return refuse(r, told[outcome]);
 }
 

@@ -7,6 +7,8 @@
 #define ERROR_BODY_MAX (64 * 1024)  /* bytes of a provider's error body that are read */
 #define PLAIN_ANSWER_MAX (64 << 20) /* bytes of a plain answer: it is held whole, so that settle precedes it */
 
+#define NO_SLOT_TEXT "Every target is at its limit of calls in flight."
+
 enum form { FORM_UNKNOWN, FORM_FRAMES, FORM_PLAIN, FORM_ERROR };
 
 struct attempt {

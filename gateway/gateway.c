@@ -318,6 +318,7 @@ static void make_rooms(struct gateway *g) {
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
+    map_init(&g->revoked);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -435,6 +436,7 @@ void gateway_close(struct gateway *g) {
     event_free(g->tick);
     for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
         event_free(g->signals[i]);
+    map_fini(&g->revoked);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
     map_fini(&g->unasked);

@@ -31,6 +31,7 @@ struct gateway {
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
     struct list ready;      /* to be run in this or the next turn */
+    struct map revoked;     /* ids of keys revoked by this process: at once, whatever becomes of the reload */
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
@@ -71,7 +72,6 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
-void metrics_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 

@@ -55,7 +55,7 @@ static const char *key_problem(const struct request *r, const struct conf_key *k
     if (!key)
         return conf_key_form(text) == KEY_FORM_MISTYPED ? "The API key is mistyped: its check characters do not match."
                                                         : "The API key is not valid.";
-    if (key->revoked)
+    if (key->revoked || map_find(&r->gateway->revoked, span_of(key->id)))
         return "The API key is revoked.";
     if (r->began_wall_us >= key->expires_us)
         return "The API key is expired.";
@@ -100,7 +100,7 @@ enum walk step_auth(struct request *r) {
 static enum walk refuse_rate(struct request *r) {
     const struct rate_op *op = &r->rate;
     char wait[CLOCK_TEXT_MAX];
-    r->retry_after_us = op->retry_after_us;
+    r->retry_after_us = op->err == ERR_LEDGER ? US_PER_S : op->retry_after_us;
     if (op->err != ERR_RATE)
         return refuse(r, op->err);
     str_putc(&r->details, ','); /* the members follow others in the error object */
@@ -303,6 +303,8 @@ static enum walk refuse_budget(struct request *r) {
     const char *contact = r->key->team->contact;
     bool resets = no->resets_us != INT64_MAX && no->resets_us > 0;
     r->no_retry = r->hold.err == ERR_BUDGET;
+    r->retry_after_us =
+        r->no_retry || r->hold.err == ERR_PRICE ? 0 : US_PER_S; /* a share or a ledger comes back soon */
     if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
         return refuse(r, r->hold.err);
     str_putc(&r->details, ',');

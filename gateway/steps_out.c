@@ -36,7 +36,7 @@ static enum walk try_elsewhere(struct request *r) {
     if (attempt_pass_over(r, OUTCOME_NO_SLOT))
         return go(r, STATE_HOLD);
     r->retry_after_us = US_PER_S;
-    return refuse_saying(r, ERR_NO_TARGET, "Every target is at its limit of calls in flight.");
+    return refuse_saying(r, ERR_NO_TARGET, "%s", NO_SLOT_TEXT);
 }
 
 enum walk step_send(struct request *r) {

@@ -222,6 +222,7 @@ Test(refusals, a_ledger_that_cannot_promise_is_503) {
     UNTIL(&f, c->whole);
     cr_expect_eq(c->status, 503);
     cr_expect_not_null(strstr(c->body.at, "ledger_unavailable"));
+    cr_expect_str_eq(caller_field(c, "retry-after"), "1");
     cr_expect_eq(f.up.calls.n, 0);
     late_ledger_break(f.ledger, false);
     flow_close(&f);

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import {
   Gateway, mock, rawMock, house, simple, confOf, teamOf, completion, chunk, data, json, sse, sleep, until, usual, wire, gate, call,
-  streamOf, chunked, SSE_HEAD, both, KEY, PROVIDER_KEY,
+  streamOf, chunked, SSE_HEAD, both, sha256, ADMIN, KEY, PROVIDER_KEY,
 } from './harness.mjs';
 
 const post = (body, more = '') => { const text = JSON.stringify(body); return `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n${more}\r\n${text}`; };
@@ -95,6 +95,41 @@ test('a hit told of whichever target the plan of the moment began with', async (
   }
   await g.end();
   await A.stop(); await B.stop();
+});
+
+test('a key was said to be revoked and went on working while the conf on disk could not be loaded', async () => {
+  const h = await house(usual());
+  h.g.write('nonsense: [');
+  const added = await h.g.admin('/admin/keys', 'POST', { team: 'search' });
+  assert.deepEqual([added.status, (await added.json()).in_force], [201, false]);
+  const r = await h.g.admin('/admin/keys/testkey1', 'DELETE');
+  assert.deepEqual([r.status, await r.json()], [200, { revoked: true }]);
+  const c = await call(h.g, {}).done;
+  assert.deepEqual([c.status, /revoked/.test(c.text)], [401, true]);
+  await h.end();
+});
+
+test('a reload over the admin port was recorded with a name out of the conf that it had freed', async () => {
+  const token = 'anna-token-0123456789abcdef';
+  const h = await house(usual(), simple, { admin: { address: '127.0.0.1:0', token: ADMIN, tokens: [{ name: 'anna', sha256: sha256(token), role: 'operator' }] } });
+  h.g.write({ ...h.g.conf, cache: { size: '1MiB' } });
+  assert.equal((await h.g.admin('/admin/reload', 'POST', undefined, token)).status, 200);
+  await until(() => h.g.records().some((r) => r.kind === 'admin' && r.who === 'anna'), 'the record of it');
+  await h.end();
+});
+
+test('a call beyond the share of its key was not told when to come again', async () => {
+  const open = gate();
+  const h = await house(async (request, response) => { await open.open; json(response, completion()); }, simple, {}, {
+    keys: [{ id: 'testkey1', name: 'test', sha256: sha256(KEY) }, { id: 'otherkey', name: 'other', sha256: sha256('other') }], budgets: [{ limit: '1 USD', period: 'month' }],
+  });
+  const first = call(h.g, { max_tokens: 100000 });
+  await until(() => h.up.calls.length === 1, 'the first call');
+  const second = await call(h.g, { max_tokens: 100000 }).done;
+  assert.deepEqual([second.status, second.json().error.code, second.headers['retry-after']], [429, 'hold_limit', '1']);
+  open.go();
+  await first.done;
+  await h.end();
 });
 
 test('whether a whole stream without a last chunk was good depended on how fast its client read', { timeout: 60000 }, async () => {

@@ -1,0 +1,33 @@
+/* What the files of the admin port share; nobody else includes it. */
+#ifndef TOLLGATE_GATEWAY_ADMIN_H
+#define TOLLGATE_GATEWAY_ADMIN_H
+
+#include "conf/conf.h"
+#include "gateway/http.h"
+
+#define ADMIN_BODY_MAX (64 * 1024)
+
+struct admin_route;
+
+struct admin_call {
+    struct gateway *gateway;
+    struct conf *conf; /* counted: names in `who` outlive a reload */
+    struct exchange *x;
+    const struct admin_route *route;
+    struct span rest; /* of the path, behind the route */
+    struct str body;  /* owned */
+    struct str out;   /* owned: the reply */
+    const char *type;
+    int status;
+    const char *who; /* the token's name; "admin" for the main one */
+    enum conf_role role;
+};
+
+void admin_say(struct admin_call *c, enum err e, const char *message);
+void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
+
+/* gateway/admin_keys.c */
+void admin_post_keys(struct admin_call *c);
+void admin_delete_key(struct admin_call *c);
+
+#endif
