@@ -36,10 +36,10 @@ static void capture(void) {
 TestSuite(cli_conf, .init = capture);
 
 Test(cli_conf, wrong_words_are_refused_with_a_guess) {
-    cr_expect_neq(run(cli_key, "key --taem a"), 0);
-    cr_expect_neq(run(cli_key, "key --name a"), 0);
-    cr_expect_neq(run(cli_key, "key --team"), 0);
-    cr_expect_neq(run(cli_check, "check --probe"), 0);
+    cr_expect_eq(run(cli_key, "key --taem a"), 1);
+    cr_expect_eq(run(cli_key, "key --name a"), 1);
+    cr_expect_eq(run(cli_key, "key --team"), 1);
+    cr_expect_eq(run(cli_check, "check --probe"), 1);
     fflush(stderr);
     const char *said = read_back(cr_get_redirected_stderr());
     cr_expect(strstr(said, "--taem; did you mean --team?"), "%s", said);
