@@ -154,17 +154,9 @@ bool ledger_ask_of(const struct conf *conf, const struct conf_key *key, struct l
     return ask_fill(conf, key, key->team, ask);
 }
 
-static const struct conf_team *team_named(const struct conf *conf, struct span name) {
-    for (size_t i = 0; i < conf->n_teams; i++) {
-        if (span_is(name, conf->teams[i].name))
-            return &conf->teams[i];
-    }
-    return NULL;
-}
-
 bool ledger_ask_of_names(const struct conf *conf, struct span key_id, struct span team, struct ledger_ask *ask) {
     owners_name(ask, key_id, team);
-    return ask_fill(conf, map_find(&conf->keys_by_id, key_id), team_named(conf, team), ask);
+    return ask_fill(conf, map_find(&conf->keys_by_id, key_id), conf_find_team(conf, team), ask);
 }
 
 /* --- all of them --- */

@@ -283,10 +283,9 @@ void conf_report_init(struct conf_report *r);
 void conf_report_fini(struct conf_report *r);
 void conf_report_print(const struct conf_report *r, struct str *out);
 
-/* What state adds to a conf: runtime keys and tombstones, read from state.directory (state/keys.jsonl, one act a line,
- * appended with fdatasync; the last act of an id counts, and a revocation is never undone). */
-struct conf_overlay;
-/* Reads, checks and joins; NULL with errors in the report. Warnings do not refuse. References: 1. */
+/* Reads, checks and joins; NULL with errors in the report. Warnings do not refuse. References: 1. What state adds comes
+ * with it: runtime keys and tombstones from keys.jsonl in state.directory, one act a line, appended with fdatasync. A
+ * revocation is never undone, neither by a later act nor by a conf that lists the key again, under whatever id. */
 must_check struct conf *conf_load(const char *path, struct conf_report *report);
 struct conf *conf_take(struct conf *c);
 void conf_drop(struct conf *c); /* c may be NULL */
@@ -299,6 +298,9 @@ must_check enum err conf_state_revoke_key(const struct conf *c, const char *id, 
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
+const struct conf_team *conf_find_team(const struct conf *c, struct span name);
+/* A key of a team with no limits of its own, for what conf has no line for; its digest and times are the caller's. */
+struct conf_key conf_key_plain(const struct conf_team *team, const char *id, const char *name);
 const struct conf_backend *conf_find_backend(const struct conf *c, struct span name);
 /* The alias a model name reaches: exact first, then the pattern with most literal bytes. `captured`: what '*' matched. */
 const struct conf_alias *conf_find_alias(const struct conf *c, struct span model, struct span *captured);

@@ -167,7 +167,6 @@ void root_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);
 void aliases_join(struct reader *r);
-void teams_join(struct reader *r);
 
 /* prices.c */
 void price_digest(struct price *p);

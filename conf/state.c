@@ -21,10 +21,14 @@ static char *state_path(struct arena *a, const struct conf *c) {
 
 /* --- reading --- */
 
-static void bury(struct reader *r, const char *id) {
-    struct conf_key *k = map_find(&r->conf->keys_by_id, span_of(id));
+/* By its id and by its digest: a conf that lists the same key under another id does not bring it back. */
+static void bury(struct reader *r, const struct act *act) {
+    struct conf_key *k = map_find(&r->conf->keys_by_id, span_of(act->id));
+    struct conf_key *same = map_find(&r->conf->keys_by_sha256, span_from(act->sha256, SHA256_BYTES));
     if (k)
         k->revoked = true;
+    if (act->digested && same)
+        same->revoked = true;
 }
 
 static void admit(struct reader *r, const struct act *act, const char *from) {
@@ -56,7 +60,7 @@ static void take_acts(struct reader *r, struct source *source, bool revocations)
         if (!act_read(r, line, &act, &why))
             problem_in(r->report, source, number, 1, "not an act on keys: %s", why);
         else if (act.revoke && revocations)
-            bury(r, act.id);
+            bury(r, &act);
         else if (!act.revoke && !revocations)
             admit(r, &act, tree_printf(&r->conf->arena, "%s:%d by %s", source->file, number, act.who ? act.who : "?"));
     }
@@ -163,10 +167,11 @@ enum err conf_state_add_key(const struct conf *c, const struct conf_key *key, co
 }
 
 enum err conf_state_revoke_key(const struct conf *c, const char *id, const char *who, const char *reason) {
-    if (!map_find(&c->keys_by_id, span_of(id)))
+    const struct conf_key *key = map_find(&c->keys_by_id, span_of(id));
+    if (!key)
         return ERR_NOT_FOUND;
     struct str act;
     str_init(&act, ACT_BYTES_MAX);
-    act_write_revoke(id, who, reason, clock_wall_us(), &act);
+    act_write_revoke(key, who, reason, clock_wall_us(), &act);
     return append_act(c, &act);
 }

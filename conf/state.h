@@ -9,13 +9,14 @@
 
 /* state_act.c: one line of the file as an act. */
 struct act {
-    bool revoke;
-    struct conf_key *key; /* adds: in the conf's arena, team set; NULL where the team is gone */
+    bool revoke, digested;        /* digested: a revocation that names the key's digest too */
+    uint8_t sha256[SHA256_BYTES]; /* of what is revoked, when digested */
+    struct conf_key *key;         /* adds: in the conf's arena, team set; NULL where the team is gone */
     const char *id, *team, *who;
 };
 must_check bool act_read(struct reader *r, struct span line, struct act *out, const char **why);
 /* The line of an act, without its newline. */
 void act_write_add(const struct conf_key *key, const char *who, int64_t now_us, struct str *out);
-void act_write_revoke(const char *id, const char *who, const char *reason, int64_t now_us, struct str *out);
+void act_write_revoke(const struct conf_key *key, const char *who, const char *reason, int64_t now_us, struct str *out);
 
 #endif

@@ -59,8 +59,11 @@ void act_write_add(const struct conf_key *key, const char *who, int64_t now_us, 
     str_putc(out, '}');
 }
 
-void act_write_revoke(const char *id, const char *who, const char *reason, int64_t now_us, struct str *out) {
-    write_head(out, "revoke", id, who, now_us);
+void act_write_revoke(const struct conf_key *key, const char *who, const char *reason, int64_t now_us,
+                      struct str *out) {
+    char hex[SHA256_HEX_MAX];
+    write_head(out, "revoke", key->id, who, now_us);
+    json_put_str(out, "sha256", hex_put(key->sha256, SHA256_BYTES, hex));
     json_put_str(out, "reason", reason);
     str_putc(out, '}');
 }
@@ -114,13 +117,6 @@ static bool read_budgets(struct reader *r, struct json list, struct conf_key *k)
     return true;
 }
 
-static const struct conf_team *find_team(const struct conf *c, const char *name) {
-    for (size_t i = 0; i < c->n_teams; i++)
-        if (!strcmp(c->teams[i].name, name))
-            return &c->teams[i];
-    return NULL;
-}
-
 static bool read_add(struct reader *r, struct json doc, struct act *out, const char **why) {
     struct conf_key *k = tree_alloc(&r->conf->arena, sizeof *k);
     *k = (struct conf_key){.id = out->id, .runtime = true};
@@ -138,7 +134,7 @@ static bool read_add(struct reader *r, struct json doc, struct act *out, const c
     k->limits.in_flight = limit_of(doc, "in_flight");
     k->max_cost_per_call = limit_of(doc, "max_cost_per_call");
     read_allow(r, json_get(doc, "allow"), k);
-    k->team = find_team(r->conf, out->team);
+    k->team = conf_find_team(r->conf, span_of(out->team));
     out->key = k->team ? k : NULL;
     return read_budgets(r, json_get(doc, "budgets"), k);
 }
@@ -159,5 +155,10 @@ bool act_read(struct reader *r, struct span line, struct act *out, const char **
     *why = "its act is neither add nor revoke";
     if (!out->revoke && !json_is(json_get(doc, "act"), "add"))
         return false;
-    return out->revoke || read_add(r, doc, out, why);
+    if (!out->revoke)
+        return read_add(r, doc, out, why);
+    const char *hex = text_of(r, doc, "sha256");
+    *why = "its sha256 is none";
+    out->digested = hex && hex_read(span_of(hex), out->sha256, SHA256_BYTES);
+    return !hex || out->digested;
 }

@@ -104,6 +104,22 @@ const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_
     return map_find(&c->keys_by_sha256, span_from(sha256_of_key, SHA256_BYTES));
 }
 
+const struct conf_team *conf_find_team(const struct conf *c, struct span name) {
+    for (size_t i = 0; i < c->n_teams; i++)
+        if (span_is(name, c->teams[i].name))
+            return &c->teams[i];
+    return NULL;
+}
+
+struct conf_key conf_key_plain(const struct conf_team *team, const char *id, const char *name) {
+    return (struct conf_key){.id = id,
+                             .name = name,
+                             .team = team,
+                             .expires_us = INT64_MAX,
+                             .limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
+                             .max_cost_per_call = CONF_UNLIMITED};
+}
+
 static bool allowed(const char **patterns, size_t n, struct span model) {
     bool yes = false;
     for (size_t i = 0; i < n; i++) {

@@ -253,10 +253,6 @@ void exchange_send_head(struct exchange *x, int status, const struct http_field 
     wake(x);
 }
 
-bool exchange_head_sent(const struct exchange *x) {
-    return x->head_sent;
-}
-
 /* Never more than was announced: the rest would be read as the next answer. */
 static size_t allowed(struct exchange *x, size_t n) {
     if (x->left_out < 0)

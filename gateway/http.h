@@ -110,7 +110,6 @@ bool exchange_gone(const struct exchange *x);       /* the client left (RST, or 
  * the front's. Body bytes to HEAD requests are swallowed. */
 void exchange_send_head(struct exchange *x, int status, const struct http_field *fields, size_t n,
                         int64_t content_length);
-bool exchange_head_sent(const struct exchange *x);
 void exchange_send(struct exchange *x, struct span bytes); /* copied */
 size_t exchange_unsent(const struct exchange *x);          /* bytes not yet in the kernel */
 /* The last byte was given. keep: whether the connection may serve another request (an unread body closes it after at

@@ -75,31 +75,20 @@ static bool still_works(const struct conf *c, const char *key) {
     return found && !found->revoked && found->expires_us > clock_wall_us();
 }
 
-static const struct conf_team *team_named(const struct conf *c, const char *name) {
-    for (size_t i = 0; i < c->n_teams; i++)
-        if (strcmp(c->teams[i].name, name) == 0)
-            return &c->teams[i];
-    return NULL;
-}
-
 bool state_demo_key(const struct conf *c, char key[CONF_KEY_TEXT_MAX], struct str *why) {
     char path[PATH_BYTES], id[9];
     beside_state(c, "demo.key", path, sizeof(path));
     if (read_word(path, key, CONF_KEY_TEXT_MAX) && still_works(c, key))
         return true;
-    struct conf_key demo = {.name = "demonstration",
-                            .team = team_named(c, "demo"),
-                            .demo = true,
-                            .expires_us = clock_wall_us() + DEMO_DAYS * US_PER_DAY,
-                            .limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
-                            .max_cost_per_call = CONF_UNLIMITED};
+    struct conf_key demo = conf_key_plain(conf_find_team(c, SPAN("demo")), id, "demonstration");
+    demo.demo = true;
+    demo.expires_us = clock_wall_us() + DEMO_DAYS * US_PER_DAY;
     if (!demo.team) {
         str_puts(why, "the conf has no team 'demo' for a demonstration key\n");
         return false;
     }
     conf_key_make(key);
     conf_key_id(span_of(key), id);
-    demo.id = id;
     sha256(span_of(key), demo.sha256);
     if (!make_directory(c->state_directory, why) || !state_write_word(path, key, why))
         return false;

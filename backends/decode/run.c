@@ -70,13 +70,6 @@ void run_finish(struct decode_run *r, const char *finish, enum err err) {
     pthread_mutex_unlock(&r->lock);
 }
 
-bool run_is_over(struct decode_run *r) {
-    pthread_mutex_lock(&r->lock);
-    bool over = r->over;
-    pthread_mutex_unlock(&r->lock);
-    return over;
-}
-
 int64_t run_tokens_needed(const struct decode_run *r) {
     return r->n_prompt + r->max_out;
 }

@@ -50,7 +50,6 @@ void run_drop(struct decode_run *r);
 void run_show(struct decode_run *r, struct span text);
 /* The run is over, once: on the step thread, or before the engine has it. */
 void run_finish(struct decode_run *r, const char *finish, enum err err);
-bool run_is_over(struct decode_run *r);
 int64_t run_tokens_needed(const struct decode_run *r); /* places in the cache it may ever need */
 
 #endif

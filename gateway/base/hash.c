@@ -115,18 +115,6 @@ uint64_t random_next(uint64_t *state) {
     return *state * UINT64_C(2685821657736338717);
 }
 
-void base64_put(struct str *out, struct span bytes) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *at = (const unsigned char *)bytes.at;
-    for (size_t i = 0; i < bytes.n; i += 3) {
-        size_t left = bytes.n - i;
-        uint32_t v = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) | (left > 2 ? at[i + 2] : 0);
-        char four[4] = {digits[v >> 18], digits[v >> 12 & 63], left > 1 ? digits[v >> 6 & 63] : '=',
-                        left > 2 ? digits[v & 63] : '='};
-        str_put(out, span_from(four, sizeof(four)));
-    }
-}
-
 uint32_t crc32_of(struct span bytes) {
     return (uint32_t)crc32_z(0, (const unsigned char *)bytes.at, bytes.n);
 }

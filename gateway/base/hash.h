@@ -22,7 +22,6 @@ uint64_t random_u64(void);
 /* xorshift for choices that need no secrecy; the state must not be 0. */
 uint64_t random_next(uint64_t *state);
 
-void base64_put(struct str *out, struct span bytes);
 uint32_t crc32_of(struct span bytes); /* IEEE 802.3 */
 
 #endif

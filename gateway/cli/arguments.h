@@ -17,7 +17,7 @@ enum arguments_got arguments_read(int argc, char **argv, const struct argument *
                                   size_t max, size_t *n_words);
 /* For verbs that take options alone. False: the verb ends now with *status: 0 after -h, which prints `usage`;
  * ARGUMENTS_WRONG after wrong words. */
-#define ARGUMENTS_WRONG 2
+#define ARGUMENTS_WRONG 1
 bool arguments_only(int argc, char **argv, const struct argument *table, size_t n, const char *usage, int *status);
 /* Whether `word` is one of the n; if not, says so on standard error, with a guess. `of`: what the words are. */
 bool argument_is_one_of(const char *word, const char *const *words, size_t n, const char *of);

@@ -197,11 +197,21 @@ static bool read_since(struct wanted *w) {
     return true;
 }
 
+/* A status that no record can have would find nothing, and look like a quiet day. */
+static bool status_good(const char *status) {
+    if (!status ||
+        (strlen(status) == 3 && status[0] >= '1' && status[0] <= '5' && strspn(status + 1, "0123456789xX") == 2))
+        return true;
+    fprintf(stderr, "tollgate: --status takes 429 or 5xx, not %s\n", status);
+    return false;
+}
+
 static bool good_words(struct wanted *w) {
     static const char *const formats[] = {"text", "json"};
     w->json = w->format && strcmp(w->format, "json") == 0;
     return (!w->format || argument_is_one_of(w->format, formats, ARRAY_LEN(formats), "format")) &&
-           (!w->kind || argument_is_one_of(w->kind, audit_kind_names, AUDIT_KINDS, "kind")) && read_since(w);
+           (!w->kind || argument_is_one_of(w->kind, audit_kind_names, AUDIT_KINDS, "kind")) && status_good(w->status) &&
+           read_since(w);
 }
 
 static const struct {

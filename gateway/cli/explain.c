@@ -60,13 +60,6 @@ static bool find_endpoint(struct explain *e) {
     return false;
 }
 
-static const struct conf_team *find_team(const struct explain *e) {
-    for (size_t i = 0; i < e->conf->n_teams; i++)
-        if (strcmp(e->conf->teams[i].name, e->team) == 0)
-            return &e->conf->teams[i];
-    return NULL;
-}
-
 static int parse_call(struct explain *e) {
     struct json body;
     struct json_fault fault;
@@ -156,12 +149,7 @@ static int explain(struct explain *e) {
     conf_report_fini(&report);
     if (!e->conf)
         return 1;
-    e->key = (struct conf_key){.id = "explain",
-                               .name = "explain",
-                               .team = find_team(e),
-                               .expires_us = INT64_MAX,
-                               .limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
-                               .max_cost_per_call = CONF_UNLIMITED};
+    e->key = conf_key_plain(conf_find_team(e->conf, span_of(e->team)), "explain", "explain");
     if (!e->key.team)
         return fail("there is no team '%s'", e->team);
     if (parse_call(e))

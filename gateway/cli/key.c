@@ -13,18 +13,17 @@
 #define REPORT_BYTES_MAX (8 << 20)
 
 static const char usage[] =
-    "tollgate key --team T [--name N] [--out FILE] [--state [--demo]] [-c FILE]\n"
+    "tollgate key --team T [--name N] [--out FILE] [--state] [-c FILE]\n"
     "Makes a key and prints it with the conf line that admits it; only its SHA-256 is ever stored.\n"
     "  --team T     the team it belongs to\n"
     "  --name N     what records call it (default: its id)\n"
     "  --out FILE   write the key there (0600; the file must not exist) instead of printing it\n"
     "  --state      admit it at once through state.directory, without a conf line\n"
-    "  --demo       with --state: refused on any listener that is not loopback\n"
     "  -c FILE      the conf (default " CONF_DEFAULT ")\n";
 
 struct wish {
     const char *file, *team, *name, *out;
-    bool state, demo;
+    bool state;
 };
 
 struct made {
@@ -53,23 +52,9 @@ static bool name_ok(const char *name) {
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
 }
 
-static const struct conf_team *find_team(const struct conf *c, const char *name) {
-    for (size_t i = 0; i < c->n_teams; i++)
-        if (!strcmp(c->teams[i].name, name))
-            return &c->teams[i];
-    return NULL;
-}
-
 /* Through state: durable when this returns 0. */
 static int admit(const struct conf *c, const struct wish *w, const struct made *m) {
-    struct conf_key key = {.id = m->id,
-                           .name = w->name ? w->name : m->id,
-                           .team = find_team(c, w->team),
-                           .expires_us = INT64_MAX,
-                           .runtime = true,
-                           .demo = w->demo,
-                           .limits = {CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED},
-                           .max_cost_per_call = CONF_UNLIMITED};
+    struct conf_key key = conf_key_plain(conf_find_team(c, span_of(w->team)), m->id, w->name ? w->name : m->id);
     memcpy(key.sha256, m->sha256, SHA256_BYTES);
     enum err err = conf_state_add_key(c, &key, "command line");
     if (err)
@@ -120,7 +105,7 @@ static int with_conf(const struct wish *w) {
         conf_report_print(&report, &text);
         fputs(text.at ? text.at : "", stderr);
     } else {
-        status = find_team(c, w->team) ? give(c, w) : no_team(c, w->team);
+        status = conf_find_team(c, span_of(w->team)) ? give(c, w) : no_team(c, w->team);
     }
     conf_drop(c);
     str_fini(&text);
@@ -130,16 +115,17 @@ static int with_conf(const struct wish *w) {
 
 int cli_key(int argc, char **argv) {
     struct wish w = {.file = CONF_DEFAULT};
-    const struct argument options[] = {{"-c", &w.file, NULL},   {"--team", &w.team, NULL},   {"--name", &w.name, NULL},
-                                       {"--out", &w.out, NULL}, {"--state", NULL, &w.state}, {"--demo", NULL, &w.demo}};
+    const struct argument options[] = {{"-c", &w.file, NULL},
+                                       {"--team", &w.team, NULL},
+                                       {"--name", &w.name, NULL},
+                                       {"--out", &w.out, NULL},
+                                       {"--state", NULL, &w.state}};
     int status;
     if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
-    if (!w.team || (w.name && !name_ok(w.name)) || (w.demo && !w.state)) {
+    if (!w.team || (w.name && !name_ok(w.name))) {
         fprintf(stderr, "tollgate key: %s (-h shows all)\n",
-                !w.team              ? "--team is needed"
-                : w.demo && !w.state ? "--demo needs --state"
-                                     : "--name takes up to 64 letters, digits, dots, dashes and underscores");
+                !w.team ? "--team is needed" : "--name takes up to 64 letters, digits, dots, dashes and underscores");
         return ARGUMENTS_WRONG;
     }
     return with_conf(&w);

@@ -64,6 +64,8 @@ static int read_period(struct spend *s, const struct asked *q) {
         return complain("--from takes YYYY-MM-DD, not ", q->from);
     if (q->to && !day_begins(s->zone, q->to, PERIOD_DAY, &s->to_us))
         return complain("--to takes YYYY-MM-DD, not ", q->to);
+    if (q->from && q->to && s->to_us <= s->from_us)
+        return complain("--to must be a later day than --from, not ", q->to);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-// The shipped house: `conf/tollgate.yaml` with the tiny model behind its real door, and what `serve`, `check` and the
-// installer say when a machine or a model is not as it should be.
+// The tiny model behind its real door, what the command line says of a conf and what the gateway then does, and what
+// `serve`, `check` and the installer say when a machine or a model is not as it should be.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { BINARY, Gateway, ROOT, confOf, events, run, teamOf } from './harness.mjs';
+import { BINARY, Gateway, PROVIDER_KEY, ROOT, confOf, events, mock, run, teamOf, until, usual } from './harness.mjs';
 
 const TINY = join(ROOT, 'conf', 'tiny', 'base');
 const GREEDY = JSON.parse(readFileSync(join(ROOT, 'conf', 'tiny', 'greedy.json')));
@@ -21,6 +21,11 @@ const confAround = (model) => (dir) => confOf(dir, {
   teams: { search: teamOf() },
 });
 const ask = (prompt, over = {}) => ({ messages: [{ role: 'user', content: prompt }], temperature: 0, max_tokens: 64, ...over });
+const bothConf = (up, team = {}) => (dir) => confOf(dir, {
+  backends: { one: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY] }, other: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY] } },
+  aliases: { two: { ladder: [{ targets: ['one/a'] }, { targets: ['other/b'] }], cache: { enabled: true } } },
+  teams: { search: teamOf(team) },
+});
 const answerOf = (body) => body.choices[0].message.content;
 
 test('the committed greedy answers come through the door: alone, streamed, and all together among sampled ones', { timeout: 60000 }, async () => {
@@ -138,4 +143,45 @@ test('serve --demo admits its key from state, prints a call that works as pasted
     assert.ok(!readFileSync(join(dir, 'state', 'keys.jsonl'), 'utf8').includes(key), 'state knows the digest only');
   } finally { child.kill('SIGINT'); }
   assert.equal(await exited, 0);
+});
+
+test('explain says what the gateway then does: plan, hold, cache, refusals', async () => {
+  const up = await mock(usual());
+  const dir = folder();
+  const g = await new Gateway((d) => ({ ...bothConf(up)(d) }), dir).start();
+  try {
+    const body = { model: 'two', temperature: 0, max_tokens: 7, messages: [{ role: 'user', content: 'Hi' }] };
+    writeFileSync(join(dir, 'body.json'), JSON.stringify(body));
+    const said = await run(['explain', '-c', g.file, '--team', 'search', '--body', join(dir, 'body.json')]);
+    assert.equal(said.code, 0, said.err);
+    const planned = [...said.out.matchAll(/^ +\d+\. ([^\s,:]+)/gm)].map((m) => m[1]);
+    const reply = await g.chat(body);
+    assert.equal(reply.status, 200);
+    const admit = await until(() => g.records().find((r) => r.kind === 'admit' && r.request === reply.headers.get('x-request-id')), 'the admit record');
+    assert.deepEqual(planned, admit.plan, said.out);
+    const hold = new RegExp(`hold on ${admit.plan[0]}: at most ([0-9.]+) USD`).exec(said.out)[1];
+    assert.equal(Math.round(Number(hold) * 1e9), admit.hold_nanousd, said.out);
+    assert.match(said.out, /cache: yes/);
+    assert.equal(reply.headers.get('x-tollgate-cache'), 'miss');
+    await reply.text();
+    const nope = await run(['explain', '-c', g.file, '--team', 'search', '--model', 'nope']);
+    assert.equal(nope.code, 1);
+    assert.match(nope.err, /404 model_not_found/);
+    assert.equal((await g.chat({ model: 'nope' })).status, 404);
+    assert.equal(up.calls.length, 1, 'explain calls nothing');
+  } finally { await g.end(); await up.stop(); }
+});
+
+test('a budget resets at midnight of its zone, and says so at the door', async () => {
+  const up = await mock(usual());
+  const zone = 'Pacific/Kiritimati'; // 14 hours ahead all year
+  const g = await new Gateway((d) => bothConf(up, { budgets: [{ limit: '0.000001 USD', period: 'day', timezone: zone }] })(d)).start();
+  try {
+    const refused = await g.chat({ max_tokens: 100, model: 'two' });
+    assert.equal(refused.status, 402);
+    const own = await (await g.fetch('/v1/key')).json();
+    const shifted = new Date(Date.now() + 14 * 3600e3);
+    const midnight = Date.UTC(shifted.getUTCFullYear(), shifted.getUTCMonth(), shifted.getUTCDate() + 1) - 14 * 3600e3;
+    assert.equal(Date.parse(own.budgets[0].resets), midnight);
+  } finally { await g.end(); await up.stop(); }
 });

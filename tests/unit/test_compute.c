@@ -1,13 +1,12 @@
 /* The numbers: both twins against a judge in double precision, against each other, and against themselves in company. */
 #include "backends/decode/compute.h"
+#include "tests/support/judge.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_llama.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 
-#define TOLERANCE 1e-4
 #define SEQUENCES 8
 #define LENGTH 40
 #define BLOCKS_A_SEQUENCE 4
@@ -81,19 +80,6 @@ static const struct model_shape shapes[] = {
     {72, 96, 2, 4, 1, 40, 281, 64, false, "BF16", 3},
     {40, 60, 2, 2, 2, 20, 290, 64, true, "F16", 4},
 };
-
-static void judge(const float *got, const double *want, int64_t n, const char *who) {
-    double most = 0, worst = 0;
-    int64_t best_got = 0, best_want = 0;
-    for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(want[i]));
-        worst = fmax(worst, fabs((double)got[i] - want[i]));
-        best_got = got[i] > got[best_got] ? i : best_got;
-        best_want = want[i] > want[best_want] ? i : best_want;
-    }
-    cr_expect(worst <= TOLERANCE * most, "%s: off by %g of %g", who, worst, most);
-    cr_expect_eq(best_got, best_want, "%s: another token is the most likely", who);
-}
 
 Test(compute, logits_equal_a_reference_in_double_precision) {
     for (size_t k = 0; k < ARRAY_LEN(shapes); k++) {

@@ -99,6 +99,20 @@ Test(conf_state, a_revocation_is_never_undone) { /* A-07 */
     world_free(&w);
 }
 
+Test(conf_state, a_revoked_key_does_not_come_back_under_another_id) { /* */
+    struct world w = world_new("");
+    struct conf *c = load_good(w.yaml);
+    cr_assert_eq(conf_state_revoke_key(c, "confKey1", "anna", "lost"), ERR_NONE);
+    conf_drop(c);
+    char *id = strstr(w.yaml, "confKey1");
+    cr_assert_not_null(id);
+    id[7] = '9';
+    c = load_good(w.yaml);
+    cr_expect(find(c, "confKey9")->revoked);
+    conf_drop(c);
+    world_free(&w);
+}
+
 Test(conf_state, a_torn_last_line_is_passed_over_and_then_cut) {
     struct world w = world_new("");
     struct conf *c = load_good(w.yaml);

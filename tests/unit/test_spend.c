@@ -123,6 +123,7 @@ Test(spend, refuses_by_name_what_it_does_not_know) {
         "spend DIR --month 2026-13",
         "spend DIR --month 2026-11 --to 2026-12-01",
         "spend DIR --from yesterday",
+        "spend DIR --from 2026-12-01 --to 2026-12-01",
         "spend DIR --timezone Mars/Base",
         "spend DIR --mont 2026-11",
         "spend DIR --by label:",
@@ -169,6 +170,10 @@ Test(spend, audit_show_filters_and_verify_names_the_fault) {
     cr_assert_eq(run_verb(&k, cli_audit, "audit export DIR", &out), 1);
     free(out);
     cr_assert_eq(run_verb(&k, cli_audit, "audit shwo DIR", &out), 1);
+    free(out);
+    cr_assert_eq(run_verb(&k, cli_audit, "audit show DIR --status abc", &out), 1);
+    free(out);
+    cr_assert_eq(run_verb(&k, cli_audit, "audit show DIR --status 4xx", &out), 0);
     free(out);
     char *bytes = kit_read(&k, kit_segment(&k, 0, name), &n);
     strstr(bytes, "anna@x")[0] = 'A';

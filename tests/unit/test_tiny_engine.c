@@ -5,11 +5,11 @@
 #include "gateway/base/json.h"
 #include "gateway/base/mem.h"
 #include "tests/models/files.h"
+#include "tests/support/judge.h"
 #include "tests/support/reference_llama.h"
 
 #include <criterion/criterion.h>
 #include <event2/event.h>
-#include <math.h>
 #include <stdlib.h>
 
 #define DIR "conf/tiny"
@@ -17,7 +17,6 @@
 #define PROMPTS 10
 #define OTHERS 7
 #define LENGTH 24
-#define TOLERANCE 1e-4
 
 struct reader {
     struct decode_run *run;
@@ -164,19 +163,6 @@ static void reference_of(const struct model *model, struct random_model *m) {
         take_layer(m, &model->layers[i], i);
 }
 
-static void judge_row(const float *got, const double *want, int64_t n, int row) {
-    double most = 0, worst = 0;
-    int64_t best_got = 0, best_want = 0;
-    for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(want[i]));
-        worst = fmax(worst, fabs((double)got[i] - want[i]));
-        best_got = got[i] > got[best_got] ? i : best_got;
-        best_want = want[i] > want[best_want] ? i : best_want;
-    }
-    cr_expect(worst <= TOLERANCE * most, "row %d: off by %g of %g", row, worst, most);
-    cr_expect_eq(best_got, best_want, "row %d: another token is the most likely", row);
-}
-
 static void forward(const struct compute_ops *ops, const struct model *model, int32_t *ids, float *logits) {
     struct str why;
     str_init(&why, 1000);
@@ -211,7 +197,7 @@ Test(tiny_engine, logits_equal_a_judge_in_double_precision_on_the_shipped_weight
     for (size_t t = 0; t < ARRAY_LEN(twins); t++) {
         forward(twins[t], model, ids, got);
         for (int i = 0; i < LENGTH; i++)
-            judge_row(got + i * n, want + i * n, n, i);
+            judge(got + i * n, want + i * n, n, twins[t]->name);
     }
     for (size_t i = 0; i < m.n; i++)
         free(m.tensors[i].at);
