@@ -44,7 +44,8 @@ enum { TOP_ID, TOP_MODEL, TOP_CREATED, TOP_CHOICES, TOP_DATA, TOP_USAGE, TOP_X_G
 static const char *const top_names[TOP_N] = {"id", "model", "created", "choices", "data", "usage", "x_groq", "error"};
 
 static struct json unless_null(struct json v) {
-    return v.kind == JSON_NULL ? (struct json){0} : v;
+    const struct json none = {0};
+    return v.kind == JSON_NULL ? none : v;
 }
 
 static void take_usage(struct reader *r, const struct json top[TOP_N], struct event *out) {
