@@ -191,11 +191,8 @@ void reply_error_body(struct request *r) {
 
 void reply_bad_head(struct gateway *g, struct exchange *x, enum err e, const char *what, struct str *body) {
     char id[REQUEST_ID_MAX];
-    uint8_t random[16];
     const struct http_head *head = exchange_head(x);
-    random_bytes(random, sizeof(random));
-    memcpy(id, "req_", 4);
-    hex_put(random, sizeof(random), id + 4);
+    request_make_id(g, id);
     struct error_body error = {.err = e, .message = what, .request_id = id};
     error_write(head && head->path.n ? dialect_of_path(head->path, head) : DIALECT_OPENAI, &error, body);
     gateway_count_stranger(g, id, exchange_client(x), "unparsed", e);

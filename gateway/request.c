@@ -59,7 +59,7 @@ static void on_answer(struct answer_reader *reader) {
 }
 
 /* Sixteen bytes of a supply that the kernel fills for many requests at once. */
-static void make_id(struct gateway *g, char id[REQUEST_ID_MAX]) {
+void request_make_id(struct gateway *g, char id[REQUEST_ID_MAX]) {
     if (g->id_bytes_left < REQUEST_ID_BYTES) {
         random_bytes(g->id_bytes, sizeof(g->id_bytes));
         g->id_bytes_left = sizeof(g->id_bytes);
@@ -88,7 +88,7 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     r->admitted.waiter.wake = on_admitted;
     r->settled.waiter.wake = on_settled;
     r->reader.wake = on_answer;
-    make_id(g, r->id);
+    request_make_id(g, r->id);
     arena_init(&r->arena, REQUEST_ARENA_MAX);
     str_init(&r->out, ANSWER_MAX);
     str_init(&r->details, REQUEST_MESSAGE_MAX);

@@ -173,6 +173,7 @@ struct request {
 must_check bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n);
 
 struct request *request_new(struct gateway *g, struct exchange *client);
+void request_make_id(struct gateway *g, char id[REQUEST_ID_MAX]); /* also for a head that never became a request */
 void request_wake(struct request *r);
 void request_run(struct request *r); /* until it waits or is done */
 void request_free(struct request *r);

@@ -75,7 +75,7 @@ static const char *skip_prefix(const char *path, const char *prefix) {
 }
 
 bool path_normalise(struct span path, char out[PATH_MAX_BYTES]) {
-    char decoded[PATH_MAX_BYTES], whole[PATH_MAX_BYTES];
+    char decoded[PATH_MAX_BYTES], whole[PATH_MAX_BYTES] = "";
     if (path.n == 0 || path.at[0] != '/' || decode(path, decoded, sizeof(decoded)) < 0 || !collapse(decoded, whole))
         return false;
     const char *at = skip_prefix(whole, "/openai");

@@ -207,7 +207,7 @@ static void count_it(struct request *r) {
     const char *alias = r->alias ? r->alias->name : "", *target = "";
     if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL)
         return;
-    if (r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
+    if (r->alias && r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
         target = r->alias->pattern ? r->plan.choices[r->at].backend->name : r->plan.choices[r->at].target;
     metrics_add(m, METRIC_REQUESTS, 1, "alias=\"%s\",target=\"%s\",status=\"%d\"", alias, target, r->status);
     if (r->err)

@@ -261,8 +261,10 @@ static void put_array(struct canon *c, struct json v) {
 
 static void put_string(struct canon *c, struct json v) {
     struct span text = json_text(v, &c->arena);
-    c->bad = c->bad || !text.at || has_lone_surrogate(v.raw);
-    json_put_text(c->out, text);
+    if (!text.at || has_lone_surrogate(v.raw))
+        c->bad = true;
+    else
+        json_put_text(c->out, text);
 }
 
 /* Recursion is bounded by JSON_DEPTH_MAX: json_check has accepted the document. */

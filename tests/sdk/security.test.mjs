@@ -601,10 +601,8 @@ test("A-13 path tricks reach other paths or hosts of the provider with the gatew
 test('the demonstration key is admitted on a listener that is not loopback', async () => {
   const up = await mock(usual());
   const g = new Gateway((dir) => confOf(dir, { listen: [{ address: '127.0.0.1:0' }, { address: '0.0.0.0:0' }, { address: `unix:${dir}/sock` }], backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY] } }, aliases: { m: 'up/x' }, teams: { search: teamOf(), demo: { allow: ['m'], budgets: [{ limit: '1 USD', period: 'day' }] } } }));
-  const r = await run(['key', '--team', 'demo', '--state', '--demo', '-c', g.file]);
-  assert.equal(r.code, 0, r.err);
-  const demo = /sk-tg-[A-Za-z0-9-]+/.exec(r.out)[0];
-  await g.start();
+  await g.start({}, { words: ['--demo'] });
+  const [demo] = await until(() => /sk-tg-[A-Za-z0-9-]+/.exec(g.out), 'the call with the demonstration key');
   const [port] = g.listeners().filter((l) => l.address === '00000000').map((l) => l.port);
   const ask = async (open, key) => {
     const body = JSON.stringify({ model: 'm', messages });
