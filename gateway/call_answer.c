@@ -83,7 +83,6 @@ static void keep_head(struct http_call *c, const char *at, size_t n) {
     fields_move(&c->http, at, c->head_bytes, n);
     c->changed = true;
     c->answer_read = !c->http.head.has_body;
-    look_at_coding(c);
 }
 
 static bool skip_interim(struct http_call *c) {
@@ -113,7 +112,10 @@ static bool read_head(struct http_call *c) {
     if (!interim)
         keep_head(c, bytes.at, used);
     evbuffer_drain(in, used);
-    return (!interim || skip_interim(c)) && !c->failure;
+    if (interim)
+        return skip_interim(c);
+    look_at_coding(c); /* last: a failure closes the connection, and `in` with it */
+    return !c->failure;
 }
 
 /* ---- the body ---- */
