@@ -102,11 +102,6 @@ static void row_open(struct rows *rows) {
     rows->first = false;
 }
 
-static void put_usd(struct str *out, const char *name, int64_t nanousd) {
-    char text[MONEY_TEXT_MAX];
-    json_put_raw(out, name, span_of(money_text(nanousd, text)));
-}
-
 static void put_budget(const struct budget_view *v, void *user) {
     struct rows *rows = user;
     row_open(rows);
@@ -116,10 +111,10 @@ static void put_budget(const struct budget_view *v, void *user) {
     if (v->limit_nanousd == CONF_UNLIMITED)
         json_put_str(rows->out, "limit", NULL);
     else
-        put_usd(rows->out, "limit", v->limit_nanousd);
-    put_usd(rows->out, "settled", v->settled_nanousd);
-    put_usd(rows->out, "held", v->held_nanousd);
-    put_usd(rows->out, "overrun", v->overrun_nanousd);
+        money_put(rows->out, "limit", v->limit_nanousd);
+    money_put(rows->out, "settled", v->settled_nanousd);
+    money_put(rows->out, "held", v->held_nanousd);
+    money_put(rows->out, "overrun", v->overrun_nanousd);
     json_put_i64(rows->out, "settled_nanousd", v->settled_nanousd);
     json_put_i64(rows->out, "held_nanousd", v->held_nanousd);
     str_puts(rows->out, "}");
@@ -141,9 +136,9 @@ static void get_spend(struct admin_call *c) {
         budget_spend(c->gateway->budget, SPAN(""), span_of(team), clock_wall_us(), &of_key, &of_team);
         row_open(&rows);
         json_put_str(&c->out, "team", team);
-        put_usd(&c->out, "day", of_team.day_nanousd);
-        put_usd(&c->out, "week", of_team.week_nanousd);
-        put_usd(&c->out, "month", of_team.month_nanousd);
+        money_put(&c->out, "day", of_team.day_nanousd);
+        money_put(&c->out, "week", of_team.week_nanousd);
+        money_put(&c->out, "month", of_team.month_nanousd);
         json_put_i64(&c->out, "month_nanousd", of_team.month_nanousd);
         json_put_i64(&c->out, "total_nanousd", of_team.total_nanousd);
         str_puts(&c->out, "}");

@@ -113,11 +113,6 @@ struct key_view {
     bool first;
 };
 
-static void put_usd(struct str *out, const char *name, int64_t nanousd) {
-    char text[MONEY_TEXT_MAX];
-    json_put_raw(out, name, span_of(money_text(nanousd, text)));
-}
-
 static bool is_callers(const struct request *r, const struct budget_view *v) {
     if (v->level == LEVEL_KEY)
         return strcmp(v->scope, r->key->id) == 0;
@@ -135,10 +130,10 @@ static void put_budget(const struct budget_view *v, void *user) {
     view->first = false;
     json_put_str(out, "level", budget_level_names[v->level]);
     json_put_str(out, "period", period_names[v->period]);
-    put_usd(out, "limit", v->limit_nanousd);
-    put_usd(out, "spent", v->settled_nanousd);
-    put_usd(out, "held", v->held_nanousd);
-    put_usd(out, "remaining", left > 0 ? left : 0);
+    money_put(out, "limit", v->limit_nanousd);
+    money_put(out, "spent", v->settled_nanousd);
+    money_put(out, "held", v->held_nanousd);
+    money_put(out, "remaining", left > 0 ? left : 0);
     json_put_str(out, "resets", v->period_to_us == INT64_MAX ? NULL : clock_text(v->period_to_us, when));
     str_puts(out, "}");
 }
@@ -146,10 +141,10 @@ static void put_budget(const struct budget_view *v, void *user) {
 static void put_spend(struct str *out, const char *name, const struct spend_view *v) {
     json_put_name(out, name);
     str_puts(out, "{");
-    put_usd(out, "day", v->day_nanousd);
-    put_usd(out, "week", v->week_nanousd);
-    put_usd(out, "month", v->month_nanousd);
-    put_usd(out, "total", v->total_nanousd);
+    money_put(out, "day", v->day_nanousd);
+    money_put(out, "week", v->week_nanousd);
+    money_put(out, "month", v->month_nanousd);
+    money_put(out, "total", v->total_nanousd);
     str_puts(out, "}");
 }
 

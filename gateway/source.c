@@ -225,9 +225,10 @@ static void pump_call(struct request *r) {
     }
     enum http_failure failure = http_call_failed(a->call);
     bool unread = a->form == FORM_FRAMES && evbuffer_get_length(in) > 0; /* frames that came before the failure stand */
-    if (failure && !unread)
+    if (failure && !unread) {
+        log_info("call failed request=%s why=%s", r->id, http_call_failure_text(a->call));
         attempt_fail(r, outcome_of_failure(failure), http_failure_names[failure]);
-    else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
+    } else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
         ends[a->form](r);
 }
 

@@ -2,6 +2,8 @@
  * (what does not fit is refused or becomes INT64_MAX), and one rounding, upwards, over the whole sum of a request. */
 #include "gateway/base/money.h"
 
+#include "gateway/base/json.h"
+
 #include <stdio.h>
 
 #define DECIMAL_TEXT_MAX 1024 /* against numbers written to keep the reader busy */
@@ -171,6 +173,11 @@ char *money_text(int64_t nanousd, char out[MONEY_TEXT_MAX]) {
     if (out[n - 1] == '.')
         out[--n] = '\0';
     return out;
+}
+
+void money_put(struct str *out, const char *name, int64_t nanousd) {
+    char text[MONEY_TEXT_MAX];
+    json_put_raw(out, name, span_of(money_text(nanousd, text)));
 }
 
 /* --- cost --- */

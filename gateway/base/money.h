@@ -20,6 +20,8 @@ must_check bool money_parse_price(struct span text, int64_t *picousd, bool *inex
 #define MONEY_TEXT_MAX 32
 /* "0.000012345": exact USD, no trailing zeros. Returns `out`. */
 char *money_text(int64_t nanousd, char out[MONEY_TEXT_MAX]);
+/* The same as a JSON member, a number. */
+void money_put(struct str *out, const char *name, int64_t nanousd);
 
 /* One model's prices in pico-dollars a unit; -1: unknown. One member a priced line of struct usage, by the same name. */
 struct price {
