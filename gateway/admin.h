@@ -25,9 +25,12 @@ struct admin_call {
 
 void admin_say(struct admin_call *c, enum err e, const char *message);
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
+void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after);
 
 /* gateway/admin_keys.c */
+void admin_get_keys(struct admin_call *c);
 void admin_post_keys(struct admin_call *c);
+void admin_post_key(struct admin_call *c);
 void admin_delete_key(struct admin_call *c);
 
 #endif

@@ -72,9 +72,6 @@ static const struct bad later_rows[] = {
     {TEAM("budgets: [{limit: 1 USD, period: day, at_limit: degrade}]"),
      "1:61: error: at_limit: degrade is not supported yet"},
     {TEAM("budgets: [{limit: 1 USD, period: day, warn: [50%]}]"), "1:51: error: 'warn' is not supported yet"},
-    {TEAM("self_service: {}"), "1:13: error: 'self_service' is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", strict: true}]"), "1:112: error: strict: true is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", fallback: none}]"), "1:114: error: fallback: none is not supported yet"},
 };
 
 static const struct bad value_rows[] = {
