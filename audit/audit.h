@@ -99,8 +99,9 @@ struct audit_record {
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
-    int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
-    bool recovered; /* settled at a start, at its largest hold; set by this room */
+    const char *scope; /* admin and note records: the budget that they are about, "team/search/month@UTC" */
+    int64_t count;     /* refuse records that stand for many strangers; 0: one */
+    bool recovered;    /* settled at a start, at its largest hold; set by this room */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */

@@ -233,6 +233,7 @@ static const struct field fields[] = {
     FIELD(price, price, K(PRICE)),
     FIELD(who, text, ACT),
     FIELD(role, text, ACT),
+    FIELD(scope, text, ACT),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
     FIELD(reason, text, ACT | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),

@@ -236,6 +236,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     if (!g->audit)
         return false;
     record_conf(g, "loaded");
+    gateway_hear_news(g);
     return true;
 }
 

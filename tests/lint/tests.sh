@@ -71,7 +71,7 @@ gateway/cli/spend_print.c test_spend.c three files of one verb
 gateway/cli/spend_sum.c test_spend.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_keys attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve '
 
 bad=0
 has_test() {
