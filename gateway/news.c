@@ -1,11 +1,14 @@
-/* News of budgets, as people and programs hear them: a line in the log, a counter, a note in the audit log. Always true
+/* News of budgets, as people and programs hear them: a line in the log, a counter, a note in the audit log, and
+ * for what cannot wait a webhook. Always true
  * here: what is told names a scope of conf, never a caller's words. */
+#include "gateway/alert.h"
 #include "gateway/gateway.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define NEWS_TEXT_MAX 400 /* bytes of the sentence */
+#define NEWS_TEXT_MAX 400     /* bytes of the sentence */
+#define NEWS_FIGURES_MAX 1024 /* bytes of what an alert carries beside it */
 
 static const char *const events[BUDGET_EVENT_N] = {
     [BUDGET_WARN] = "budget_warn", [BUDGET_LIMIT] = "budget_limit", [BUDGET_OVERRUN] = "budget_overrun"};
@@ -49,6 +52,30 @@ static void add_note(struct gateway *g, const struct budget_news *n, const char 
     gateway_turn_soon(g);
 }
 
+static void raise_alert(struct gateway *g, const struct budget_news *n, const char *text) {
+    char share[NEWS_SHARE_MAX], when[CLOCK_TEXT_MAX];
+    struct str figures;
+    if (n->event == BUDGET_OVERRUN)
+        return;
+    str_init(&figures, NEWS_FIGURES_MAX);
+    json_put_str(&figures, "level", budget_level_names[n->level]);
+    json_put_str(&figures, "name", n->scope);
+    json_put_str(&figures, "period", period_names[n->period]);
+    money_put(&figures, "limit", n->limit_nanousd);
+    money_put(&figures, "spent", n->settled_nanousd);
+    money_put(&figures, "held", n->held_nanousd);
+    if (n->event == BUDGET_WARN)
+        json_put_str(&figures, "share", news_share(n->share, share));
+    json_put_str(&figures, "resets", n->period_to_us == INT64_MAX ? NULL : clock_text(n->period_to_us, when));
+    alert_raise(g, &(struct alert){.event = n->event == BUDGET_WARN ? ALERT_BUDGET_WARN : ALERT_BUDGET_LIMIT,
+                                   .scope = n->name,
+                                   .mark = n->event == BUDGET_WARN ? share : NULL,
+                                   .until_us = n->period_to_us,
+                                   .text = text,
+                                   .figures = figures.at});
+    str_fini(&figures);
+}
+
 static void on_news(const struct budget_news *n, void *user) {
     struct gateway *g = user;
     char text[NEWS_TEXT_MAX];
@@ -60,6 +87,7 @@ static void on_news(const struct budget_news *n, void *user) {
         metrics_add(&g->metrics, METRIC_OVERRUN, n->over_nanousd, "level=\"%s\",scope=\"%s\",period=\"%s\"",
                     budget_level_names[n->level], n->scope, period_names[n->period]);
     add_note(g, n, text);
+    raise_alert(g, n, text);
 }
 
 void gateway_hear_news(struct gateway *g) {
