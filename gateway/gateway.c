@@ -337,8 +337,8 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && make_admin_token(g, why) && listen_all(g, why) && open_engines(g, why) &&
-        open_audit(g, why))
+    if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
+        listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;

@@ -34,6 +34,15 @@ void sha256(struct span bytes, uint8_t out[SHA256_BYTES]) {
     assert(ok == 1);
 }
 
+void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]) {
+    size_t n = 0;
+    const unsigned char *made =
+        EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, key.n ? key.at : "", key.n,
+                  (const unsigned char *)(bytes.n ? bytes.at : ""), bytes.n, out, SHA256_BYTES, &n);
+    assert(made && n == SHA256_BYTES);
+    (void)made;
+}
+
 struct sha256 *sha256_new(void) {
     struct sha256 *s = xcalloc(1, sizeof(*s));
     s->context = EVP_MD_CTX_new();

@@ -8,7 +8,8 @@
 #define SHA256_HEX_MAX 65 /* 64 digits and a NUL */
 
 void sha256(struct span bytes, uint8_t out[SHA256_BYTES]);
-struct sha256; /* running digest */
+void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]); /* RFC 2104 */
+struct sha256;                                                                   /* running digest */
 struct sha256 *sha256_new(void);
 void sha256_add(struct sha256 *s, struct span bytes);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]); /* also frees s */

@@ -128,6 +128,9 @@ Test(hash, known_answers) {
     sha256(SPAN("abc"), digest);
     cr_expect_str_eq(hex_put(digest, sizeof(digest), hex),
                      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    hmac_sha256(SPAN("Jefe"), SPAN("what do ya want for nothing?"), again); /* RFC 4231, case 2 */
+    cr_expect_str_eq(hex_put(again, sizeof(again), hex),
+                     "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     struct sha256 *running = sha256_new();
     sha256_add(running, SPAN("a"));
     sha256_add(running, SPAN("bc"));
