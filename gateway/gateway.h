@@ -28,6 +28,8 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct alerts *alerts;
+    struct watch *watch;
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
