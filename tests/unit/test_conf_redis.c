@@ -57,6 +57,27 @@ Test(conf_redis, secrets_of_a_url_are_hidden_and_the_rest_of_it_is_shown) {
     }
 }
 
+Test(conf_redis, what_is_wrong_is_said_in_words) {
+    static const char *const rows[][2] = {
+        {"redis: {url: \"http://h\"}\n", "error: the url begins with none of redis://, rediss:// and unix:/"},
+        {"redis: {prefix: x}\n", "error: 'url' is missing in redis"},
+        {"redis: {url: \"redis://h\", prefix: \"a b\"}\n", "error: prefix: up to 64 characters"},
+        {"redis: {url: \"redis://h:0\"}\n", "error: the url has no usable port behind ':'"},
+        {"redis: {url: \"redis://h/x\"}\n", "error: the url ends in something that is no number of a database"},
+        {"redis: {url: \"redis://h?db=1\"}\n", "error: the url holds a '?' or a '#'"},
+        {"redis: {url: \"redis://:a@h\", password: b}\n", "error: the url holds what 'username' or 'password' says"},
+        {"redis: {url: \"redis://:%zz@h\"}\n", "error: the url holds a '%' that stands for nothing"},
+        {"redis: {url: \"redis://h\", ca_file: x}\n", "error: ca_file is for rediss:// urls"},
+        {"redis: {url: \"redis://h\", username: x}\n", "error: a user without a password cannot log in"},
+        {"redis: {url: \"redis://h\", when_down: {budget: maybe}}\n", "1:47: error: 'maybe' is no budget"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct loaded l = load_text("t.yaml", rows[i][0]);
+        cr_expect(!l.conf && strstr(l.text.at, rows[i][1]), "%s said %s", rows[i][0], l.text.at);
+        unload(&l);
+    }
+}
+
 Test(conf_redis, every_change_needs_a_restart) {
     struct conf *none = load_good(NO_STATE), *one = load_good("redis: {url: \"redis://h\"}\n" NO_STATE),
                 *other = load_good("redis: {url: \"redis://h\", timeout: 9ms}\n" NO_STATE);
