@@ -10,6 +10,7 @@
 
 #include "audit/audit.h"
 #include "gateway/base/clock.h"
+#include <stdatomic.h>
 
 #define SPEND_GROUPS_MAX 8  /* words of --by */
 #define SPEND_TEXT_MAX 1024 /* bytes of one group's text: no name in a record is longer, save all labels together */
@@ -113,6 +114,7 @@ struct spend {
     struct sha256 *counted_sha;         /* over their hashes, in order; NULL: not asked for */
     bool overflow;                      /* a sum left int64: the report is not to be used */
     bool too_many;                      /* more rows than SPEND_ROWS_MAX: the same */
+    const atomic_bool *stop;            /* borrowed; NULL: nobody can stop it */
     int64_t quarter;                    /* whose local time is kept in `local` */
     char local[CLOCK_TEXT_MAX];
 };

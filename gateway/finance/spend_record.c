@@ -316,5 +316,5 @@ bool spend_see(const struct audit_line *l, void *user) {
         r.at_us = time_us; /* a cached answer was never admitted */
     if (r.at_us >= s->from_us && r.at_us < s->to_us && !is_told_by_rollup(s, r.at_us))
         count(s, &r, &frame);
-    return !s->too_many && !s->overflow;
+    return !s->too_many && !s->overflow && !(s->stop && atomic_load_explicit(s->stop, memory_order_relaxed));
 }
