@@ -248,6 +248,7 @@ static const struct field fields[] = {
     FIELD(price, price, K(PRICE)),
     FIELD(who, text, ACT | BOOKS),
     FIELD(role, text, ACT | BOOKS),
+    FIELD(scope, text, ACT),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
     FIELD(reason, text, ACT | BOOKS | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),

@@ -28,6 +28,8 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct alerts *alerts;
+    struct watch *watch;
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
@@ -71,6 +73,11 @@ void gateway_count_call(struct gateway *g);
 /* A refuse record for somebody without a key: in full up to STRANGERS_PER_S a second, then counted. */
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
+
+/* gateway/news.c: what budgets have to tell, to the log, the metrics and the audit log. */
+void gateway_hear_news(struct gateway *g);
+#define NEWS_SHARE_MAX 24
+char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
 
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */

@@ -66,6 +66,35 @@ void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]) {
     free(s);
 }
 
+char *base64_put(const uint8_t *bytes, size_t n, char *out) {
+    out[EVP_EncodeBlock((uint8_t *)out, bytes, (int)n)] = '\0';
+    return out;
+}
+
+static int base64_digit(char c) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+bool base64_read(struct span text, struct str *out) {
+    unsigned bits = 0;
+    int n_bits = 0, padding = 0;
+    for (; text.n && text.at[text.n - 1] == '=' && padding < 2; padding++)
+        text.n--;
+    for (size_t i = 0; i < text.n; i++) {
+        int digit = base64_digit(text.at[i]);
+        if (digit < 0)
+            return false;
+        bits = (bits << 6 | (unsigned)digit) & 0xffff;
+        n_bits += 6;
+        if (n_bits >= 8)
+            str_putc(out, (char)(bits >> (n_bits -= 8)));
+    }
+    bool whole = padding == 0 || (text.n + (size_t)padding) % 4 == 0;
+    return whole && text.n % 4 != 1 && !(bits & ((1u << n_bits) - 1)) && !out->over;
+}
+
 char *hex_put(const uint8_t *bytes, size_t n, char *out) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < n; i++) {

@@ -148,6 +148,25 @@ static void expect_mask(const char *text, const char *masked) {
     cr_expect_str_eq(copy, masked);
 }
 
+Test(hash, base64_is_read_as_it_is_written) {
+    uint8_t mac[SHA256_BYTES];
+    char text[BASE64_MAX(SHA256_BYTES)];
+    struct str back;
+    random_bytes(mac, sizeof mac);
+    str_init(&back, 64);
+    for (size_t n = 0; n <= SHA256_BYTES; n++) {
+        str_clear(&back);
+        cr_expect(base64_read(span_of(base64_put(mac, n, text)), &back) && back.n == n);
+        cr_expect(n == 0 || memcmp(back.at, mac, n) == 0);
+    }
+    static const char *const wrong[] = {"A", "AB=", "AB===", "A*==", "AB==C", "AB", "=", "AAA A"};
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        str_clear(&back);
+        cr_expect_not(base64_read(span_of(wrong[i]), &back), "%s", wrong[i]);
+    }
+    str_fini(&back);
+}
+
 Test(log, secrets_are_masked_wherever_they_stand) {
     expect_mask("key sk-proj-abcdefgh0123456789 refused", "key sk-p... refused");
     expect_mask("Authorization: Bearer abcdefgh", "Authorization: Bearer abcd...");
