@@ -59,6 +59,7 @@ enum audit_kind {
     AUDIT_ADJUST, /* a settle's cost corrected: the bill is the sum of settles and adjusts */
     AUDIT_CLOSE,  /* a month's books, frozen */
     AUDIT_ROLLUP, /* a part of a closed month's totals: outlives the settles that it sums up */
+    AUDIT_SHRED,  /* a data key of stored content was destroyed */
     AUDIT_KINDS
 };
 extern const char *const audit_kind_names[AUDIT_KINDS];
@@ -103,7 +104,10 @@ struct audit_record {
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
     const char *upstream_id;
-    const char *request_digest, *answer_digest;              /* SHA-256 hex of bodies; NULL */
+    const char *request_digest, *answer_digest; /* HMAC-SHA256 hex of bodies; NULL */
+    const char *content_file, *content_digest;  /* where the bodies are stored; NULL: nowhere */
+    int64_t content_offset, content_bytes;
+    bool content_lost;                                       /* the bodies should have been stored and were not */
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */

@@ -24,6 +24,7 @@ conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
 conf/words.c test_conf_value.c the same
+audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
