@@ -123,12 +123,17 @@ struct conf_alias {
     struct conf_cache_rule cache;
 };
 
-enum conf_at_limit { AT_LIMIT_REFUSE };
+/* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */
+enum conf_at_limit { AT_LIMIT_REFUSE, AT_LIMIT_DEGRADE, AT_LIMIT_CLAMP };
+#define CONF_WARN_MAX 8 /* thresholds of one budget */
 
 struct conf_budget {
     int64_t limit_nanousd;
     enum period period;
     const struct zone *zone;
+    enum conf_at_limit at_limit;
+    int64_t *warn; /* shares over FACTOR_ONE, ascending, at most CONF_WARN_MAX */
+    size_t n_warn;
 };
 
 struct conf_limits { /* CONF_UNLIMITED: none */
@@ -187,6 +192,7 @@ struct conf_team {
     const char **caller_labels;
     size_t n_caller_labels;
     int64_t max_cost_per_call;
+    int64_t raise_limit; /* over FACTOR_ONE of a limit: how far its budgets may be raised at run time; 0: not at all */
     const char *contact; /* NULL */
     struct conf_self_service self_service;
     struct conf_key *keys;
@@ -205,6 +211,7 @@ struct conf_admin_token {
     enum conf_role role;
 };
 
+enum conf_when_down { WHEN_DOWN_REFUSE, WHEN_DOWN_LEASED, WHEN_DOWN_ALLOW };
 /* What may be told to a webhook. */
 #define ALERT_EVENT_TABLE(X)                                                                                           \
     X(BUDGET_WARN, "budget_warn")                                                                                      \
@@ -259,8 +266,20 @@ struct conf {
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;
+    struct {                 /* url NULL: none */
+        const char *url;     /* secret; taken apart below */
+        const char *address; /* "host:port", "[v6]:port", or "/path" of a unix socket */
+        bool tls;
+        const char *ca_file;         /* NULL: the system's roots */
+        const char *user, *password; /* secret; NULL: none */
+        int64_t database;
+        const char *prefix;
+        int64_t timeout_us, connect_us;
+        int when_down_budget; /* enum conf_when_down */
+    } redis;
     const char *state_directory;
-    bool state_writable_keys; /* acts may add keys at run time */
+    bool state_writable_keys;    /* acts may add keys at run time */
+    bool state_writable_budgets; /* acts may raise budgets and pause teams */
     struct {
         const char *directory;
         bool sync_request; /* false: every interval */
@@ -272,6 +291,7 @@ struct conf {
     } audit;
     struct {
         int64_t output_cap_tok;
+        int64_t floor_tok;                     /* fewest output tokens that a clamped call is left with */
         int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
     } hold;
     struct {
@@ -300,6 +320,7 @@ struct conf {
     size_t n_teams;
     struct conf_budget *organization_budgets;
     size_t n_organization_budgets;
+    int64_t organization_raise_limit; /* as a team's */
 
     struct conf_price_row *prices; /* sorted by model */
     size_t n_prices;

@@ -5,8 +5,11 @@
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
 
+#include <inttypes.h>
+
 static const char *const act_names[ACT_KINDS] = {"add", "revoke", "expire"};
 static const char *const role_names[] = {"member", "owner"};
+static const char *const at_limit_names[] = {"refuse", "degrade", "clamp"};
 static const char *const fallback_names[] = {"any", "same-model", "none"};
 
 /* --- writing --- */
@@ -22,6 +25,14 @@ static void write_texts(struct str *out, const char *name, const char *const *te
     str_putc(out, ']');
 }
 
+static void write_shares(struct str *out, const struct conf_budget *b) {
+    json_put_name(out, "warn");
+    str_putc(out, '[');
+    for (size_t i = 0; i < b->n_warn; i++)
+        str_printf(out, "%s%" PRId64, i ? "," : "", b->warn[i]);
+    str_putc(out, ']');
+}
+
 static void write_budgets(struct str *out, const struct conf_key *key) {
     json_put_name(out, "budgets");
     str_putc(out, '[');
@@ -30,6 +41,8 @@ static void write_budgets(struct str *out, const struct conf_key *key) {
         json_put_i64(out, "limit_nanousd", key->budgets[i].limit_nanousd);
         json_put_str(out, "period", period_names[key->budgets[i].period]);
         json_put_str(out, "timezone", key->budgets[i].zone ? zone_name(key->budgets[i].zone) : "UTC");
+        json_put_str(out, "at_limit", at_limit_names[key->budgets[i].at_limit]);
+        write_shares(out, &key->budgets[i]);
         str_putc(out, '}');
     }
     str_putc(out, ']');
@@ -106,6 +119,14 @@ static int64_t limit_of(struct json act, const char *name) {
     return v > 0 ? v : CONF_UNLIMITED;
 }
 
+/* The index among the words; the first where none of them stands. */
+static size_t word_of(struct json act, const char *name, const char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (json_is(json_get(act, name), words[i]))
+            return i;
+    return 0;
+}
+
 static void read_allow(struct reader *r, struct json list, struct conf_key *k) {
     if (list.kind != JSON_ARRAY)
         return;
@@ -117,10 +138,23 @@ static void read_allow(struct reader *r, struct json list, struct conf_key *k) {
     }
 }
 
+/* False: a share is none. */
+static bool read_shares(struct reader *r, struct json list, struct conf_budget *b) {
+    b->n_warn = json_count(list);
+    b->warn = tree_alloc(&r->conf->arena, (b->n_warn + 1) * sizeof *b->warn);
+    for (size_t i = 0; i < b->n_warn; i++)
+        if (!json_i64(json_at(list, i), &b->warn[i]) || b->warn[i] < 1 || b->warn[i] > FACTOR_ONE)
+            return false;
+    return b->n_warn <= CONF_WARN_MAX;
+}
+
 static bool read_budget(struct reader *r, struct json from, struct conf_budget *b) {
     const char *zone = text_of(r, from, "timezone");
     b->limit_nanousd = number_of(from, "limit_nanousd", -1);
     b->zone = zone ? zone_get(zone) : NULL;
+    b->at_limit = (enum conf_at_limit)word_of(from, "at_limit", at_limit_names, ARRAY_LEN(at_limit_names));
+    if (!read_shares(r, json_get(from, "warn"), b))
+        return false;
     for (int p = PERIOD_HOUR; p <= PERIOD_TOTAL; p++)
         if (json_is(json_get(from, "period"), period_names[p])) {
             b->period = (enum period)p;
@@ -136,14 +170,6 @@ static bool read_budgets(struct reader *r, struct json list, struct conf_key *k)
         if (!read_budget(r, json_at(list, i), &k->budgets[i]))
             return false;
     return true;
-}
-
-/* The index among the words; the first where none of them stands. */
-static size_t word_of(struct json act, const char *name, const char *const *words, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (json_is(json_get(act, name), words[i]))
-            return i;
-    return 0;
 }
 
 static bool read_add(struct reader *r, struct json doc, struct act *out, const char **why) {

@@ -48,7 +48,6 @@ static const struct bad word_rows[] = {
 
 static const struct bad later_rows[] = {
     {"workers: 2\n", "1:10: error: workers above 1 is not supported yet"},
-    {"redis: {url: \"redis://h\"}\n", "1:1: error: 'redis' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
@@ -71,7 +70,6 @@ static const struct bad later_rows[] = {
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {}}}\n", "2:46: error: 'canary' is not supported yet"},
     {TEAM("budgets: [{limit: 1 USD, period: day, at_limit: degrade}]"),
      "1:61: error: at_limit: degrade is not supported yet"},
-    {TEAM("budgets: [{limit: 1 USD, period: day, warn: [50%]}]"), "1:51: error: 'warn' is not supported yet"},
 };
 
 static const struct bad value_rows[] = {
@@ -85,6 +83,9 @@ static const struct bad value_rows[] = {
     {"disclose: {cost: yes}\n", "1:18: error: expected true or false, found 'yes'"},
     {"disclose: {cost: \"true\"}\n", "1:18: error: expected true or false"},
     {"hold: {max_share_key: 0.25}\n", "1:23: error: expected a share, as 25%, found '0.25'"},
+    {TEAM("budgets: [{limit: 1 USD, period: day, warn: 50%}]"), "1:57: error: expected a list of at most 8 shares"},
+    {TEAM("budgets: [{limit: 1 USD, period: day, warn: [50%, 120%]}]"), "1:63: error: warn must be from 0.01% to 100%"},
+    {TEAM("budgets: [{limit: 1 USD, period: day, warn: [[50%]]}]"), "1:58: error: expected a share, found a list"},
     {"hold: {max_share_key: 120%}\n", "1:23: error: max_share_key must be from 0.01% to 100%"},
     {"retries: {backoff: 50ms}\n", "1:20: error: expected two times, [first, longest]"},
     {"retries: {backoff: [2s, 1s]}\n", "1:20: error: the first time is longer than the longest"},
@@ -272,7 +273,9 @@ Test(conf_bad, secrets_in_source_lines_and_reports) { /* A-01: a wrong conf prin
         "backends: {a: {protocol: openai, url: \"https://h\", api_key: hunter2canary}}\n",
         "master_key: hunter2canary\n",
         "litellm_settings: {deep: [{db_password: hunter2canary}]}\n",
-        "redis: {url: \"redis://:hunter2canary@h/0\"}\n",
+        "redis: {url: \"redis://:hunter2canary@h/0\", bogus: 1}\n",
+        "redis: {url: \"redis://:hunter2canary@h:x\"}\n",
+        "redis: {url: \"redis://h\", username: a, pasword: hunter2canary}\n",
         "bogus: 0123456789012345678901234567canary\n",
         "backends: {a: {protocol: openai, url: \"https://u:hunter2canary@h\"}}\n",
         "admin: {token: hunter2canary, bogus: 1}\n",
