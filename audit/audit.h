@@ -11,6 +11,7 @@
 #define TOLLGATE_AUDIT_H
 
 #include "conf/conf.h"
+#include "gateway/base/json.h"
 #include "gateway/base/loop.h"
 #include "gateway/base/usage.h"
 
@@ -188,6 +189,20 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The frame that every record has, read without JSON. */
+struct audit_frame {
+    uint64_t seq;
+    int kind; /* enum audit_kind; -1: of a later version */
+    struct span time, request;
+    char hash[SHA256_HEX_MAX];
+};
+must_check bool audit_frame(struct span text, struct audit_frame *out);
+/* For reports over long logs: members of an object or elements of an array one after another, without any check of what
+ * they hold. Begin with the value's own bytes; an element's name is empty. A string that has escapes is checked
+ * (json_check) before it is decoded. */
+bool audit_next(struct span *rest, struct span *name, struct json *value);
+/* Members by name in one pass, quickest when the names stand in the order of the members. */
+void audit_pick(struct span object, const struct span *names, struct json *out, size_t n);
 /* The last n lines of every chain; with `follow` also each line that is added later, until `see` returns false. */
 must_check bool audit_tail(const char *directory, size_t n, bool follow,
                            bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);
