@@ -28,6 +28,7 @@ audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
+audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
