@@ -35,7 +35,7 @@ struct gateway {
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
-    struct list ready;      /* to be run in this or the next turn */
+    struct list ready; /* to be run in this or the next turn */
     struct keys *keys;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */

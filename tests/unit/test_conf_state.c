@@ -35,8 +35,13 @@ static struct conf_key wanted(const struct conf *c, const char *id) {
     k.fallback = FALLBACK_SAME_MODEL;
     static const char *allow[] = {"smart", "!x"};
     static struct conf_budget budgets[1];
-    budgets[0] = (struct conf_budget){
-        .limit_nanousd = 5 * NANO_PER_USD, .period = PERIOD_DAY, .zone = zone_get("Europe/Berlin")};
+    static int64_t warn[] = {5000, 8000};
+    budgets[0] = (struct conf_budget){.limit_nanousd = 5 * NANO_PER_USD,
+                                      .period = PERIOD_DAY,
+                                      .zone = zone_get("Europe/Berlin"),
+                                      .at_limit = AT_LIMIT_CLAMP,
+                                      .warn = warn,
+                                      .n_warn = 2};
     sha256(span_of(id), k.sha256);
     k.allow = allow;
     k.n_allow = 2;
@@ -70,6 +75,8 @@ Test(conf_state, a_key_admitted_at_run_time_comes_back_whole) {
     cr_expect_eq(back->n_budgets, 1);
     cr_expect_eq(back->budgets[0].limit_nanousd, 5 * NANO_PER_USD);
     cr_expect_str_eq(zone_name(back->budgets[0].zone), "Europe/Berlin");
+    cr_expect_eq(back->budgets[0].at_limit, AT_LIMIT_CLAMP);
+    cr_expect(back->budgets[0].n_warn == 2 && back->budgets[0].warn[1] == 8000);
     cr_expect_eq(back->limits.requests_per_minute, 60);
     cr_expect_eq(back->limits.tokens_per_minute, CONF_UNLIMITED);
     cr_expect_eq(back->limits.in_flight, 3);
