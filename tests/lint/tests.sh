@@ -74,7 +74,7 @@ gateway/cli/spend_print.c test_spend.c three files of one verb
 gateway/cli/spend_sum.c test_spend.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin alert watch admin_keys attempt body gateway hold topup main metrics news own record reply request source state steps steps_out stream turn cli explain serve '
 
 bad=0
 has_test() {
