@@ -8,6 +8,7 @@
 #ifndef TOLLGATE_GATEWAY_H
 #define TOLLGATE_GATEWAY_H
 
+#include "gateway/base/redis.h"
 #include "gateway/metrics.h"
 #include "gateway/request.h"
 #include "gateway/state.h"
@@ -28,6 +29,7 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct redis *redis; /* NULL: conf names none */
     struct alerts *alerts;
     struct watch *watch;
     struct front *front, *admin, *metrics_front;
@@ -47,6 +49,7 @@ struct gateway {
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
+    struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
     int64_t started_us;
@@ -83,5 +86,7 @@ void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has
 void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
+/* gateway/admin_finance.c */
+void finance_stop(struct gateway *g); /* ends every job; its callers are told */
 
 #endif
