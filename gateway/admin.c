@@ -211,6 +211,7 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
+    {"POST", "/admin/requests/*", CAN(OPERATOR), admin_post_request},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},

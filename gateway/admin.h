@@ -30,6 +30,9 @@ void admin_change(struct admin_call *c, const char *what, const char *reason, co
 
 void admin_finish(struct admin_call *c);
 
+/* gateway/admin_requests.c */
+void admin_post_request(struct admin_call *c);
+
 /* gateway/admin_keys.c */
 void admin_get_keys(struct admin_call *c);
 void admin_post_keys(struct admin_call *c);

@@ -37,6 +37,7 @@ struct gateway {
     struct list by_state[STATE_N];
     struct list ready; /* to be run in this or the next turn */
     struct keys *keys;
+    struct recent *recent;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */

@@ -91,7 +91,7 @@ enum walk step_auth(struct request *r) {
         return refuse(r, ERR_NOT_FOUND);
     if (!route_takes(r->route, exchange_head(r->client)->method))
         return refuse(r, ERR_METHOD);
-    if (r->route->kind == ROUTE_CALL)
+    if (r->route->kind == ROUTE_CALL || span_is(exchange_head(r->client)->method, "POST"))
         return go(r, STATE_BODY);
     r->route->answer(r);
     return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
