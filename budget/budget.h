@@ -25,11 +25,14 @@ void budget_free(struct budget *b);
 struct bound {
     int64_t in_tok, out_tok; /* worst case, output of all choices together */
     int64_t nanousd;         /* INT64_MAX: cannot be bounded */
-    bool output_capped;      /* output was bounded by the model's or conf's cap, not by the call */
+    const char *why;    /* then: the rest of "what it can cost has no bound: "; lives as long as the size; else NULL */
+    bool output_capped; /* output was bounded by the model's or conf's cap, not by the call */
 };
-/* model_max_output_tok: -1 unknown, then conf->hold.output_cap_tok stands. */
+/* facts: max_output_tok -1 is unknown, then conf->hold.output_cap_tok stands; context_tok matters to calls whose tools run
+ * at the provider. No usage within the call's caps costs more: the same function prices both, over every tier that the
+ * call may get and every band that its input may reach. */
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
-                  int64_t model_max_output_tok, struct bound *out);
+                  const struct conf_model *facts, struct bound *out);
 int64_t budget_in_bound_tok(const struct call_size *size);  /* worst-case input tokens */
 int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens: for tokens per minute, estimates */
 /* Likely tokens of `bytes` of generated text: for usage that a provider did not report. */

@@ -305,6 +305,9 @@ static enum walk refuse_budget(struct request *r) {
     r->no_retry = r->hold.err == ERR_BUDGET;
     r->retry_after_us =
         r->no_retry || r->hold.err == ERR_PRICE ? 0 : US_PER_S; /* a share or a ledger comes back soon */
+    if (r->hold.err == ERR_PRICE && r->bound.why)
+        return refuse_saying(r, ERR_PRICE, "A budget applies, and what this call can cost has no bound: %s.",
+                             r->bound.why);
     if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
         return refuse(r, r->hold.err);
     str_putc(&r->details, ',');
@@ -334,9 +337,10 @@ static enum progress ask_ledger(struct request *r, int64_t needed) {
 static int64_t price_choice(struct request *r) {
     const struct choice *c = &r->plan.choices[r->at];
     int64_t needed;
-    r->price = conf_price(r->conf, c->backend, c->model);
+    int64_t at_us = r->admitted_us ? r->admitted_us : clock_wall_us(); /* all tries at the prices of one instant */
+    r->price = conf_price(r->conf, c->backend, c->model, at_us);
     struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
-    budget_bound(r->conf, &r->price, &r->call.size, facts.max_output_tok, &r->bound);
+    budget_bound(r->conf, &r->price, &r->call.size, &facts, &r->bound);
     if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))
         return INT64_MAX;
     return needed;
