@@ -11,6 +11,7 @@
 #define TOLLGATE_AUDIT_H
 
 #include "conf/conf.h"
+#include "gateway/base/json.h"
 #include "gateway/base/loop.h"
 #include "gateway/base/usage.h"
 
@@ -55,6 +56,10 @@ enum audit_kind {
     AUDIT_ADMIN,
     AUDIT_HEAD,
     AUDIT_NOTE,
+    AUDIT_ADJUST, /* a settle's cost corrected: the bill is the sum of settles and adjusts */
+    AUDIT_CLOSE,  /* a month's books, frozen */
+    AUDIT_ROLLUP, /* a part of a closed month's totals: outlives the settles that it sums up */
+    AUDIT_SHRED,  /* a data key of stored content was destroyed */
     AUDIT_KINDS
 };
 extern const char *const audit_kind_names[AUDIT_KINDS];
@@ -65,6 +70,7 @@ struct audit_attempt {
     int status;                                        /* HTTP, 0 if none came */
     int64_t began_us, first_us, ended_us;              /* monotone since the request began; first_us -1: no content */
     char pico[PICO_TEXT_MAX];                          /* cost of this try in pico-dollars, decimal */
+    char list_pico[PICO_TEXT_MAX];                     /* the same at list price; empty: no other than pico */
     struct usage usage;
 };
 
@@ -73,6 +79,7 @@ struct audit_record {
     enum audit_kind kind;
     const char *request; /* our id */
     const char *team, *key_id, *owner;
+    const char *end_user;                 /* keyed digest of the caller's `user`: who it was does not lie in the log */
     const char *client, *client_family;   /* address; "openai-node", "anthropic", ... from user-agent */
     const char *endpoint, *alias, *model; /* model as asked */
     const char *target;                   /* that answered */
@@ -90,17 +97,25 @@ struct audit_record {
     size_t n_attempts;
     struct usage usage;
     const char *price_digest;
-    int64_t cost_nanousd;
+    int64_t cost_nanousd;  /* adjust: the difference, signed */
+    int64_t list_nanousd;  /* the same at list price, without price_factor; 0: the same amount */
+    int64_t saved_nanousd; /* what an answer from the cache would have cost; 0: nothing */
     bool estimated, overrun, aborted, stream;
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
     const char *upstream_id;
-    const char *request_digest, *answer_digest;              /* SHA-256 hex of bodies; NULL */
+    const char *request_digest, *answer_digest; /* HMAC-SHA256 hex of bodies; NULL */
+    const char *content_file, *content_digest;  /* where the bodies are stored; NULL: nowhere */
+    int64_t content_offset, content_bytes;
+    bool content_lost;                                       /* the bodies should have been stored and were not */
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
-    int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
-    bool recovered; /* settled at a start, at its largest hold; set by this room */
+    const char *scope; /* admin and note records: the budget that they are about, "team/search/month@UTC" */
+    int64_t count;     /* refuse records that stand for many strangers; 0: one */
+    bool recovered;    /* settled at a start, at its largest hold; set by this room */
+    struct span
+        members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */
@@ -122,11 +137,27 @@ int64_t audit_lag(const struct audit *a);  /* records added and not yet written 
 void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
 
 /* --- reading; no struct audit needed --- */
+enum audit_wrong {
+    AUDIT_EDITED,   /* bytes of a record, or a whole record written anew */
+    AUDIT_INSERTED, /* also: repeated */
+    AUDIT_DELETED,  /* records within a file */
+    AUDIT_REORDERED,
+    AUDIT_TRUNCATED, /* records at the end of a file, or of a chain that a head elsewhere knows longer */
+    AUDIT_TORN,      /* the very last line is cut: what a crash leaves */
+    AUDIT_FORK,      /* two different histories */
+    AUDIT_FORGED,    /* not what the key has signed */
+    AUDIT_MISSING_FILE,
+    AUDIT_MISSING_CHAIN,
+    AUDIT_UNREADABLE,
+    AUDIT_WRONGS
+};
+extern const char *const audit_wrong_names[AUDIT_WRONGS];
 struct audit_fault {
+    enum audit_wrong wrong;
     char file[256];
     int64_t line; /* from 1 */
     uint64_t seq;
-    char what[256];
+    char what[320]; /* begins with the name of what is wrong */
 };
 struct audit_verdict {
     bool clean;
@@ -134,9 +165,20 @@ struct audit_verdict {
     uint64_t records, unsealed, chains;
     char head_hash[SHA256_HEX_MAX];
     uint64_t head_seq;
-    uint64_t open_admits; /* admits without settle at the end (a running gateway has some) */
+    uint64_t open_admits;    /* admits without settle at the end (a running gateway has some) */
+    bool signatures_checked; /* else nothing counts as sealed */
+    uint64_t signatures, anchors;
+    uint64_t complete_from; /* 1: from the first record; else retention removed what is older */
+    int64_t bytes;
 };
-/* public_key: PEM, NULL: signatures are not checked. False when the directory cannot be read. */
+struct audit_check {
+    const char *directory;
+    const char *public_key; /* PEM; NULL: signatures are not checked */
+    struct span anchored;   /* head records, one a line, as an anchor keeps them; at == NULL: none */
+};
+/* False when the directory, the key or the anchored heads cannot be read. */
+must_check bool audit_check(const struct audit_check *o, struct audit_verdict *out, struct str *why);
+/* The same without anchored heads. */
 must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
 
 /* Calls `see` for every record of every chain in file order; stops when it returns false. */
@@ -147,6 +189,20 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The frame that every record has, read without JSON. */
+struct audit_frame {
+    uint64_t seq;
+    int kind; /* enum audit_kind; -1: of a later version */
+    struct span time, request;
+    char hash[SHA256_HEX_MAX];
+};
+must_check bool audit_frame(struct span text, struct audit_frame *out);
+/* For reports over long logs: members of an object or elements of an array one after another, without any check of what
+ * they hold. Begin with the value's own bytes; an element's name is empty. A string that has escapes is checked
+ * (json_check) before it is decoded. */
+bool audit_next(struct span *rest, struct span *name, struct json *value);
+/* Members by name in one pass, quickest when the names stand in the order of the members. */
+void audit_pick(struct span object, const struct span *names, struct json *out, size_t n);
 /* The last n lines of every chain; with `follow` also each line that is added later, until `see` returns false. */
 must_check bool audit_tail(const char *directory, size_t n, bool follow,
                            bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);

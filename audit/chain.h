@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "audit/recover.h"
 #include "audit/sign.h"
+#include "audit/tree.h"
 #include "audit/writer.h"
 #include <pthread.h>
 
@@ -16,6 +17,7 @@ struct audit_tuning { /* constants that a test may need otherwise */
     size_t queue_max_bytes; /* what new calls may fill; what ends a call may take twice that */
     const struct writer_calls *calls;
     int64_t retry_us, patience_us; /* ask a refusing disk again; wait for it at open and close */
+    int64_t stall_us;              /* a disk that has not answered for so long counts as refusing */
 };
 extern const struct audit_tuning audit_tuning_default;
 must_check struct audit *audit_open_tuned(const struct audit_options *o, const struct audit_tuning *t,
@@ -58,6 +60,7 @@ struct audit {
     struct str batch;
     uint64_t since_head;
     int64_t head_us;
+    struct tree tree; /* of the records since the last tree; kept where heads are signed */
 
     struct map open;   /* request -> number of the file with its admit, as a pointer */
     struct map prices; /* digest -> struct price_kept */
@@ -71,6 +74,7 @@ uint64_t chain_append(struct audit *a, const struct audit_record *r, struct span
 void chain_place(struct audit *a, int64_t now_us); /* a new file when the day or the size asks for one */
 void chain_begin(struct audit *a, int64_t now_us); /* a new file now */
 void chain_head(struct audit *a, bool totals, int64_t now_us);
+void chain_tree(struct audit *a, int64_t now_us); /* the note with the root over what has no root yet */
 bool chain_head_is_due(const struct audit *a, int64_t now_us);
 void chain_price(struct audit *a, const struct audit_record *r, int64_t now_us); /* its row, once a file */
 void chain_prices_free(struct audit *a);

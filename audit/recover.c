@@ -74,7 +74,8 @@ static void see_record(struct reading *g, const struct line_frame *f, struct spa
     struct arena arena;
     int kind = line_kind(f->kind);
     g->out->since_head = kind == AUDIT_HEAD ? 0 : g->out->since_head + 1;
-    if (kind != AUDIT_ADMIT && kind != AUDIT_HOLD && kind != AUDIT_SETTLE && kind != AUDIT_REFUSE)
+    if (kind != AUDIT_ADMIT && kind != AUDIT_HOLD && kind != AUDIT_SETTLE && kind != AUDIT_REFUSE &&
+        kind != AUDIT_ADJUST)
         return;
     if (!json_check(line, JSON_DEPTH_MAX, &root, &fault))
         return;
@@ -85,9 +86,9 @@ static void see_record(struct reading *g, const struct line_frame *f, struct spa
         keep_open(g, f, line, got, request);
     else if (kind == AUDIT_HOLD)
         raise_hold(g, got, request);
-    else
+    else if (kind != AUDIT_ADJUST)
         free(map_remove(&g->out->open, request));
-    if (kind == AUDIT_SETTLE && g->tells)
+    if ((kind == AUDIT_SETTLE || kind == AUDIT_ADJUST) && g->tells)
         see_settle(g, f, got, request);
     arena_fini(&arena);
 }
@@ -98,11 +99,24 @@ static bool follows(const struct recovered *r, const struct line_frame *f) {
     return f->seq == r->seq + 1 && span_is(f->prev, r->hash);
 }
 
+/* A note of a tree ends it; everything else is a leaf of the next. */
+static void grow(struct reading *g, const struct line_frame *f, struct span line) {
+    static const char note[] = ",\"what\":\"tree\",\"tree_from\":";
+    uint8_t leaf[SHA256_BYTES];
+    if (!g->o->head_key || !hex_read(f->hash, leaf, sizeof leaf))
+        return;
+    if (line_kind(f->kind) == AUDIT_NOTE && memmem(line.at, line.n, note, sizeof note - 1))
+        g->out->tree.n = 0;
+    else
+        tree_add(&g->out->tree, leaf);
+}
+
 static bool take(struct reading *g, struct span line) {
     struct line_frame f;
     if (!line_read(line, &f) || !line_hash_is_true(&f) || !follows(g->out, &f))
         return false;
     see_record(g, &f, line);
+    grow(g, &f, line);
     g->out->seq = f.seq;
     memcpy(g->out->hash, f.hash.at, f.hash.n);
     g->out->hash[f.hash.n] = 0;

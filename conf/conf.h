@@ -125,12 +125,17 @@ struct conf_alias {
     struct conf_cache_rule cache;
 };
 
-enum conf_at_limit { AT_LIMIT_REFUSE };
+/* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */
+enum conf_at_limit { AT_LIMIT_REFUSE, AT_LIMIT_DEGRADE, AT_LIMIT_CLAMP };
+#define CONF_WARN_MAX 8 /* thresholds of one budget */
 
 struct conf_budget {
     int64_t limit_nanousd;
     enum period period;
     const struct zone *zone;
+    enum conf_at_limit at_limit;
+    int64_t *warn; /* shares over FACTOR_ONE, ascending, at most CONF_WARN_MAX */
+    size_t n_warn;
 };
 
 struct conf_limits { /* CONF_UNLIMITED: none */
@@ -173,6 +178,7 @@ struct conf_team {
     const char **caller_labels;
     size_t n_caller_labels;
     int64_t max_cost_per_call;
+    int64_t raise_limit; /* over FACTOR_ONE of a limit: how far its budgets may be raised at run time; 0: not at all */
     const char *contact; /* NULL */
     struct conf_key *keys;
     size_t n_keys;
@@ -188,6 +194,34 @@ struct conf_admin_token {
     const char *name;
     uint8_t sha256[SHA256_BYTES];
     enum conf_role role;
+};
+
+enum conf_when_down { WHEN_DOWN_REFUSE, WHEN_DOWN_LEASED, WHEN_DOWN_ALLOW };
+/* What may be told to a webhook. */
+#define ALERT_EVENT_TABLE(X)                                                                                           \
+    X(BUDGET_WARN, "budget_warn")                                                                                      \
+    X(BUDGET_LIMIT, "budget_limit")                                                                                    \
+    X(TARGET_DOWN, "target_down")                                                                                      \
+    X(PRICE_UNKNOWN, "price_unknown")                                                                                  \
+    X(AUDIT_LAG, "audit_lag")                                                                                          \
+    X(KEY_EXPIRING, "key_expiring")                                                                                    \
+    X(KEY_EXPIRED, "key_expired")
+enum alert_event {
+#define X(name, text) ALERT_##name,
+    ALERT_EVENT_TABLE(X)
+#undef X
+        ALERT_EVENTS
+};
+extern const char *const alert_event_names[ALERT_EVENTS];
+#define ALERT_SECRET_PREFIX "whsec_" /* base64 of the key follows; without it the secret's bytes are the key */
+struct conf_alert {
+    const char *url; /* taken apart below */
+    bool tls;
+    const char *host;
+    int port;
+    const char *path;   /* with its query; "" if none */
+    const char *secret; /* secret */
+    unsigned events;    /* bits 1 << enum alert_event */
 };
 
 struct conf_price_row { /* of one model there may be several, with dates */
@@ -237,8 +271,20 @@ struct conf {
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;
+    struct {                 /* url NULL: none */
+        const char *url;     /* secret; taken apart below */
+        const char *address; /* "host:port", "[v6]:port", or "/path" of a unix socket */
+        bool tls;
+        const char *ca_file;         /* NULL: the system's roots */
+        const char *user, *password; /* secret; NULL: none */
+        int64_t database;
+        const char *prefix;
+        int64_t timeout_us, connect_us;
+        int when_down_budget; /* enum conf_when_down */
+    } redis;
     const char *state_directory;
-    bool state_writable_keys; /* acts may add keys at run time */
+    bool state_writable_keys;    /* acts may add keys at run time */
+    bool state_writable_budgets; /* acts may raise budgets and pause teams */
     struct {
         const char *directory;
         bool sync_request; /* false: every interval */
@@ -250,6 +296,7 @@ struct conf {
     } audit;
     struct {
         int64_t output_cap_tok;
+        int64_t floor_tok;                     /* fewest output tokens that a clamped call is left with */
         int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
     } hold;
     struct {
@@ -266,6 +313,8 @@ struct conf {
         bool target, cost, attempts;
         bool budget_key, budget_team, budget_organization; /* levels that x-tollgate-budget-remaining may show */
     } disclose;
+    struct conf_alert *alerts;
+    size_t n_alerts;
     int log_level, log_format; /* enum log_level, enum log_format */
 
     struct conf_backend *backends;
@@ -276,6 +325,7 @@ struct conf {
     size_t n_teams;
     struct conf_budget *organization_budgets;
     size_t n_organization_budgets;
+    int64_t organization_raise_limit; /* as a team's */
 
     struct conf_price_row *prices; /* sorted by model */
     size_t n_prices;

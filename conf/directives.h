@@ -21,6 +21,7 @@ enum type {
     TYPE_DURATION,    /* int64_t microseconds */
     TYPE_DURATIONS,   /* two of them, [first, last]: at offset and at count_offset */
     TYPE_PERCENT,     /* int64_t over FACTOR_ONE */
+    TYPE_PERCENTS,    /* int64_t *, ascending, and their size_t count */
     TYPE_FACTOR,      /* int64_t over FACTOR_ONE, written 0.85 */
     TYPE_MONEY,       /* int64_t nano-dollars */
     TYPE_MONEY_LIMIT, /* the same; none is CONF_UNLIMITED */
@@ -56,6 +57,7 @@ enum {
     FROM_CWD = 1 << 4,  /* a path the gateway writes: relative to the working directory, not to the conf */
     LINES = 1 << 5,     /* a secret of several lines */
     MAY_LACK = 1 << 6,  /* a secret that may be unset: the value stays NULL */
+    URL_USER = 1 << 7,  /* a secret that is a url: what stands before its '@' is hidden, the rest is shown */
 };
 
 #define NOWHERE SIZE_MAX /* checked, but not stored */
@@ -136,6 +138,15 @@ void type_print_bound(enum type t, int64_t v, struct str *out);
 /* expand.c: ${NAME}, ${NAME:-text}, ${file:PATH}. NULL: a problem, or unset with *lacking set (then no problem yet). */
 const char *expand_text(struct reader *r, const struct node *n, const char **lacking);
 
+/* url.c: a url that a TYPE_URL has read; `query`: one may follow its path. False with the problem said. */
+struct url_parts {
+    bool tls;
+    const char *host; /* without brackets */
+    int port;
+    const char *path; /* without a trailing slash; "" if none */
+};
+bool url_take(struct reader *r, const char *url, const struct node *at, bool query, struct url_parts *out);
+
 /* words.c: our word for another gateway's, as a hint; NULL: not known there either. */
 const char *foreign_word(struct span word);
 
@@ -164,7 +175,10 @@ bool read_price_models(struct reader *r, const struct directive *d, const struct
 bool read_price_unknown(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_writable(struct reader *r, const struct directive *d, const struct node *n, void *into);
+bool read_alert_events(struct reader *r, const struct directive *d, const struct node *n, void *into);
+void alert_done(struct reader *r, const struct node *n, void *into);
 void root_done(struct reader *r, const struct node *n, void *into);
+void redis_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);
 void aliases_join(struct reader *r);

@@ -353,6 +353,7 @@ static void take_facts(struct taking *t) {
     t->to->context_tok = take_tokens(t->row, "max_input_tokens");
     t->to->max_output_tok = take_tokens(t->row, "max_output_tokens");
     take_caps(t);
+    p->visible_output = json_get(t->row, "hidden_output").kind == JSON_FALSE;
     p->source = text_of(t, "source");
     p->from = text_of(t, "effective_from");
     if (!p->source)

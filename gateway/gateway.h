@@ -8,8 +8,10 @@
 #ifndef TOLLGATE_GATEWAY_H
 #define TOLLGATE_GATEWAY_H
 
+#include "gateway/base/redis.h"
 #include "gateway/metrics.h"
 #include "gateway/request.h"
+#include "gateway/state.h"
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
@@ -27,6 +29,9 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct redis *redis; /* NULL: conf names none */
+    struct alerts *alerts;
+    struct watch *watch;
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
@@ -38,11 +43,13 @@ struct gateway {
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
-    char admin_token[80]; /* secret */
-    char chain[128];      /* of the audit log: "<node>.0" */
-    struct {              /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
+    char admin_token[80];                /* secret */
+    char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
+    char chain[128];                     /* of the audit log: "<node>.0" */
+    struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
+    struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
     int64_t started_us;
@@ -69,10 +76,17 @@ void gateway_count_call(struct gateway *g);
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
 
+/* gateway/news.c: what budgets have to tell, to the log, the metrics and the audit log. */
+void gateway_hear_news(struct gateway *g);
+#define NEWS_SHARE_MAX 24
+char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
+
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
+/* gateway/admin_finance.c */
+void finance_stop(struct gateway *g); /* ends every job; its callers are told */
 
 #endif

@@ -2,6 +2,7 @@
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
+#include "gateway/watch.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
@@ -339,6 +340,8 @@ static int64_t price_choice(struct request *r) {
     int64_t needed;
     int64_t at_us = r->admitted_us ? r->admitted_us : clock_wall_us(); /* all tries at the prices of one instant */
     r->price = conf_price(r->conf, c->backend, c->model, at_us);
+    if (!r->price.known)
+        watch_price_unknown(r);
     struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
     budget_bound(r->conf, &r->price, &r->call.size, &facts, &r->bound);
     if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))

@@ -67,6 +67,7 @@ struct price {
     unsigned unasked_tiers; /* bits of tiers that a call may get which names none; standard is always among them */
     bool known;             /* false: no row: refuse where a budget applies */
     bool free;              /* every line is explicitly 0 */
+    bool visible_output;    /* all output that is charged is shown: no hidden reasoning */
     char digest[17];        /* first 16 hex of SHA-256 over the row's canonical text: names the row in audit records */
     const char *source;     /* where the row came from; owned by the conf; may be NULL */
     const char *from;       /* effective_from; owned by the conf; may be NULL */

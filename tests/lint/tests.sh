@@ -25,9 +25,11 @@ conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
 conf/words.c test_conf_value.c the same
+audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
+audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
@@ -42,6 +44,8 @@ backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call
 backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
+backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
+backends/decode/cpu_lora.c test_adapter.c adapters are judged by what the twins give
 backends/decode/compute_avx2.c test_compute.c both twins against one reference
 backends/decode/compute_plain.c test_compute.c the same
 backends/decode/cpu.c test_compute.c the same
@@ -55,8 +59,11 @@ backends/decode/template_tight.c test_template.c a tight template is a template
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
 backends/decode/unicode_tables.c test_pretoken.c the same
+conf/url.c test_conf_backend.c urls are taken apart for backends, and for alerts
 gateway/call.c test_http_call.c the four files of one call, against scripted providers
 gateway/call_request.c test_http_call.c the same
+gateway/redis_node.c test_redis.c three files of one link, against a server by script and a real one
+gateway/redis_greet.c test_redis.c the same
 gateway/pool.c test_http_call.c kept connections are seen in the calls that use them
 gateway/tls.c test_call_connect.c TLS is seen from both its ends
 gateway/conn.c test_front.c one socket, seen through what listens and what calls
@@ -68,11 +75,14 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
-gateway/cli/spend_print.c test_spend.c three files of one verb
-gateway/cli/spend_sum.c test_spend.c the same
+gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
+gateway/finance/spend_focus.c test_spend.c the same
+gateway/finance/spend_print.c test_spend.c the same
+gateway/finance/spend_rows.c test_spend_record.c rows are seen through the records that made them
+gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_keys attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
 
 bad=0
 has_test() {
