@@ -13,6 +13,7 @@ struct reader *reader_new(enum conf_protocol p, enum endpoint e) {
     r->ops = dialect_ops(endpoint_row(e)->dialect);
     arena_init(&r->arena, READER_ARENA_MAX);
     str_init(&r->repaired, READER_ARENA_MAX);
+    str_init(&r->begun, READER_BEGUN_MAX);
     r->told = (struct usage_parts){
         .in = -1, .read = -1, .write = -1, .write_5m = -1, .write_1h = -1, .out = -1, .thinking = -1, .web_search = -1};
     return r;
@@ -23,6 +24,7 @@ void reader_free(struct reader *r) {
         return;
     arena_fini(&r->arena);
     str_fini(&r->repaired);
+    str_fini(&r->begun);
     free(r->parts);
     free(r);
 }

@@ -3,6 +3,8 @@
  * expectation is only a guess, and sums that do not fit stay at the largest number. */
 #include "budget/budget.h"
 
+#include <stdio.h>
+
 /* Worst case, in tokens. */
 #define BOUND_CALL_TOK 64         /* templates around the whole call, the start of the reply */
 #define BOUND_MESSAGE_TOK 16      /* role words and separators of one message */
@@ -12,6 +14,8 @@
 #define BOUND_DOCUMENT_TOK 300000 /* 100 pages of text and picture */
 #define BOUND_AUDIO_S 3600        /* an hour */
 #define BOUND_AUDIO_TOK (BOUND_AUDIO_S * PRICE_SECOND_TOK)
+
+#define FIT_TOK_MAX INT64_C(4294967296) /* where a search for what fits begins: beyond any model's output */
 
 /* Likely, in tokens. */
 #define EXPECT_CALL_TOK 3
@@ -200,13 +204,45 @@ static int64_t in_tok_of(const struct call_size *s, const struct conf_model *fac
     return dearer(once, product(s->server_turns + 1, facts->context_tok));
 }
 
+static int64_t cost_of(const struct price *price, const struct call_size *size, const struct bound *b) {
+    return b->why[0] ? INT64_MAX : worst_cost(price, size, b->in_tok, b->out_tok);
+}
+
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
                   const struct conf_model *facts, struct bound *out) {
     int64_t each = choice_tok(conf, size->max_output_tok, facts->max_output_tok, &out->output_capped);
+    bool endless = size->max_output_tok < 0 && facts->max_output_tok < 0 && size->choices > 0;
     out->in_tok = in_tok_of(size, facts);
     out->out_tok = product(size->choices, each);
-    out->nanousd = INT64_MAX;
-    out->why = price->known && price->free ? NULL : unbounded(price, size, out);
-    if (!out->why)
-        out->nanousd = worst_cost(price, size, out->in_tok, out->out_tok);
+    out->full_out_tok = endless ? INT64_MAX : out->out_tok;
+    const char *why = price->known && price->free ? NULL : unbounded(price, size, out);
+    snprintf(out->why, sizeof out->why, "%s", why ? why : "");
+    out->nanousd = cost_of(price, size, out);
+}
+
+void budget_bound_move(const struct price *price, const struct call_size *size, int64_t out_tok, struct bound *b) {
+    b->out_tok = out_tok < b->full_out_tok ? out_tok : b->full_out_tok;
+    b->nanousd = cost_of(price, size, b);
+}
+
+void budget_bound_part(const struct conf *conf, const struct price *price, const struct call_size *size,
+                       struct bound *b) {
+    int64_t part = product(size->choices, conf->hold.output_cap_tok);
+    if (part < b->full_out_tok)
+        budget_bound_move(price, size, part, b);
+}
+
+int64_t budget_fit_tok(const struct price *price, const struct call_size *size, const struct bound *b,
+                       int64_t nanousd) {
+    struct bound try = *b;
+    int64_t low = -1, high = b->full_out_tok < FIT_TOK_MAX ? b->full_out_tok : FIT_TOK_MAX;
+    while (low < high) {
+        int64_t middle = high - (high - low) / 2;
+        try.out_tok = middle;
+        if (cost_of(price, size, &try) <= nanousd)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }

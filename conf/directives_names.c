@@ -52,6 +52,8 @@ static const struct directive price_rows[] = {
     {"bands", TYPE_LIST, 0, LIST_AT(price, bands), .section = &band_section,
      .prose = "Prices of service tiers and of long calls."},
     {"effective_from", TYPE_DATE, 0, AT(price, from_us), .prose = "The day from which it holds; absent: always."},
+    {"hidden_output", TYPE_SWITCH, 0, AT(price, visible_output), .fallback = "true", WORDS("true", "false"),
+     .prose = "Whether output may be charged that no stream shows; false: its streams are held part by part."},
 };
 const struct section price_section = {
     .name = "price", ROWS(price_rows), .size = sizeof(struct price), .done = price_done};
@@ -257,7 +259,7 @@ static const struct directive budget_rows[] = {
      .prose = "Whose midnight; a name of the tz database."},
     {"warn", TYPE_PERCENTS, 0, LIST_AT(conf_budget, warn), .min = 1, .max = FACTOR_ONE,
      .prose = "Shares of the limit at which somebody is told, once a period, as [50%, 80%]."},
-    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
+    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "degrade", "clamp"),
      .prose = "What happens to calls that do not fit: 402, a lower rung, or fewer output tokens."},
 };
 const struct section budget_section = {.name = "budget", ROWS(budget_rows), .size = sizeof(struct conf_budget)};

@@ -1,5 +1,5 @@
-/* Price files: an object of rows in the public model_prices_and_context_window.json layout, extended by two members,
- * `source` and `effective_from`, and by this: instead of one row a model may have an array of rows with different dates.
+/* Price files: an object of rows in the public model_prices_and_context_window.json layout, extended by `source`,
+ * `effective_from` and `hidden_output`, and by this: instead of one row a model may have an array of rows with different dates.
  * The conf and `tollgate prices` read them with the same code. */
 #include "conf/price_row.h"
 

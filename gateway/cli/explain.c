@@ -86,7 +86,7 @@ static void put_cost(struct explain *e, struct str *out) {
         char text[MONEY_TEXT_MAX];
         budget_bound(e->conf, &price, &e->call.size, &facts, &bound);
         str_printf(out, "hold on %s: ", c->target);
-        if (bound.why)
+        if (bound.why[0])
             str_printf(out, "no bound: %s; refused with 403 price_unknown where a budget applies\n", bound.why);
         else
             str_printf(out, "at most %s USD (%" PRId64 " input and %" PRId64 " output tokens; price %s)\n",

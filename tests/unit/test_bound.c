@@ -227,7 +227,7 @@ Test(bound, honest_usage_never_costs_more) {
         struct call_size s = dice_size(&dice);
         struct bound b;
         bound_of(&c, &p, &s, -1, &b);
-        cr_assert_null(b.why, "round %d: %s", i, b.why);
+        cr_assert(!b.why[0], "round %d: %s", i, b.why);
         for (int j = 0; j < 3; j++) {
             struct usage u = dice_usage(&dice, &p, &s, &b, edges);
             cr_assert_leq(price_cost(&p, &u), b.nanousd, "round %d: %lld > %lld", i, (long long)price_cost(&p, &u),
@@ -246,7 +246,7 @@ Test(bound, fees_are_held_or_their_lack_is_named) {
     cr_assert(b.nanousd == INT64_MAX && strstr(b.why, "web_search"), "%s", b.why);
     p.web_search = INT64_C(10000000000);
     bound_of(&c, &p, &s, -1, &b);
-    cr_assert(!b.why && b.nanousd == 1000 * 6000 + 100 * 15000 + 3 * 10000000);
+    cr_assert(!b.why[0] && b.nanousd == 1000 * 6000 + 100 * 15000 + 3 * 10000000);
     s.server_turns = 3; /* the whole context, four times */
     bound_of(&c, &p, &s, -1, &b);
     cr_assert(b.in_tok == 800000 && b.nanousd == INT64_C(800000) * 6000 + 100 * 15000 + 3 * 10000000);
@@ -255,10 +255,10 @@ Test(bound, fees_are_held_or_their_lack_is_named) {
     cr_assert(b.nanousd == INT64_MAX && strstr(b.why, "context"));
     memcpy(s.open, "tools[0] (x)", sizeof "tools[0] (x)");
     bound_of(&c, &p, &s, -1, &b);
-    cr_assert(b.nanousd == INT64_MAX && b.why == s.open);
+    cr_assert(b.nanousd == INT64_MAX && strcmp(b.why, s.open) == 0);
     p = (struct price){.known = true, .free = true, .factor = FACTOR_ONE};
     bound_of(&c, &p, &s, -1, &b);
-    cr_assert(!b.why && b.nanousd == 0, "a free model's tools are free");
+    cr_assert(!b.why[0] && b.nanousd == 0, "a free model's tools are free");
 }
 
 /* Near an edge the estimate decides nothing: what the bound may reach is held. */
@@ -293,4 +293,42 @@ Test(bound, likely_tokens_are_near_the_rule_of_thumb) {
     cr_assert_eq(budget_text_expect_tok(INT64_MAX), INT64_MAX / 36 * 10 + 2);
     struct call_size s = {.text_bytes = 360, .messages = 2, .tools = 1, .images = 1};
     cr_assert_eq(budget_in_expect_tok(&s), 3 + 100 + 2 * 4 + 12 + 350 + 1100);
+}
+
+Test(bound, a_part_is_held_where_all_output_is_seen) {
+    struct conf c = conf_small();
+    struct bound b;
+    struct call_size s = {.text_bytes = 920, .messages = 1, .max_output_tok = 100000, .choices = 2};
+    bound_of(&c, &model, &s, -1, &b);
+    cr_assert(b.out_tok == 200000 && b.full_out_tok == 200000);
+    budget_bound_part(&c, &model, &s, &b);
+    cr_assert(b.out_tok == 2 * 8192 && b.full_out_tok == 200000);
+    cr_assert_eq(b.nanousd, 1000 * 6000 + 2 * 8192 * 15000);
+    budget_bound_move(&model, &s, 300000, &b);
+    cr_assert(b.out_tok == 200000 && b.nanousd == 1000 * 6000 + INT64_C(200000) * 15000, "never above what may come");
+    s.max_output_tok = 50;
+    bound_of(&c, &model, &s, -1, &b);
+    budget_bound_part(&c, &model, &s, &b);
+    cr_assert_eq(b.out_tok, 100, "what is less than a part is held whole");
+    s.max_output_tok = -1;
+    bound_of(&c, &model, &s, -1, &b);
+    cr_assert_eq(b.full_out_tok, INT64_MAX, "nobody says where it ends");
+}
+
+Test(bound, what_fits_is_exact) {
+    struct conf c = conf_small();
+    struct bound b;
+    struct call_size s = {.text_bytes = 920, .messages = 1, .max_output_tok = 1000, .choices = 1};
+    bound_of(&c, &model, &s, -1, &b);
+    static const struct {
+        int64_t nanousd, tok;
+    } rows[] = {{6000000 - 1, -1},
+                {6000000, 0},
+                {6000000 + 15000 - 1, 0},
+                {6000000 + 15000, 1},
+                {6000000 + 999 * 15000, 999},
+                {INT64_MAX - 1, 1000},
+                {-5, -1}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        cr_expect_eq(budget_fit_tok(&model, &s, &b, rows[i].nanousd), rows[i].tok, "row %zu", i);
 }
