@@ -7,8 +7,8 @@
  *     settle : the true cost replaces the hold, exactly once on every way out
  *
  * At every instant and level: settled + held <= limit, save overruns (a provider reports more than was held: booked in
- * full, marked, counted). A request belongs to the period in which it was held. The ledger here is memory; the door is
- * asynchronous, so that Redis can stand behind it. */
+ * full, marked, counted). A request belongs to the period in which it was held. The ledger is memory, or Redis where many
+ * processes share budgets (budget/redis_ledger.h); the door is asynchronous for its sake. */
 #ifndef TOLLGATE_BUDGET_H
 #define TOLLGATE_BUDGET_H
 
@@ -50,6 +50,7 @@ struct rate_limit_view { /* for the rate-limit headers: the tightest of key and 
 };
 struct rate_op {
     struct waiter waiter;
+    int64_t waited_us; /* in and out: how long this request has waited for its ledger, all in all */
     enum err err;      /* ERR_NONE, ERR_RATE, ERR_LEDGER */
     const char *limit; /* static: "requests_per_minute", "tokens_per_minute", "in_flight" */
     const char *level; /* "key" or "team" */
@@ -88,6 +89,7 @@ struct refusal { /* which budget said no, for the 402 and its explanation */
 };
 struct hold_op {
     struct waiter waiter;
+    int64_t waited_us; /* as in struct rate_op; the caller carries it over */
     enum err err; /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
     struct refusal refusal;
     struct lease lease; /* open when err is ERR_NONE */
@@ -103,6 +105,25 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
                            int64_t nanousd, int64_t now_us, struct hold_op *op);
 /* Ends the lease at its true cost; idempotent by request id within the ledger. Returns the overrun (0 if none). */
 int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd);
+
+/* --- a ledger that processes share --- */
+enum ledger_down { LEDGER_DOWN_REFUSE, LEDGER_DOWN_LEASED, LEDGER_DOWN_ALLOW };
+struct redis;
+struct budget_redis {
+    const char *log;    /* whose settles this process tells: chain and identity of its audit log; copied */
+    int64_t timeout_us; /* all waits of one request together */
+    enum ledger_down when_down;
+    int64_t slice; /* what a process may lease of a limit at once, over FACTOR_ONE */
+    int64_t now_us;
+};
+/* Before anything is replayed or held. The redis outlives the budget. */
+void budget_use_redis(struct budget *b, struct redis *r, const struct budget_redis *o);
+/* From time to time, ten times a second: what is to be told is told. */
+void budget_tick(struct budget *b, int64_t now_us);
+/* Whether holds are decided now by the ledger that they are meant for; false: as when_down says. */
+bool budget_ready(const struct budget *b);
+/* Whose records budget_replay tells from now on; NULL: our own. */
+void budget_replay_log(struct budget *b, const char *log);
 
 /* --- views and recovery --- */
 struct budget_view {

@@ -69,6 +69,10 @@ struct ledger_ops {
     void (*each)(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user);
     void (*spend)(void *store, const char *owner, int64_t now_us, struct spend_view *out);
     void (*free)(void *store);
+    /* These may be NULL. */
+    void (*tick)(void *store, int64_t now_us);
+    void (*replay_log)(void *store, const char *log);
+    bool (*ready)(const void *store);
 };
 
 extern const struct ledger_ops ledger_memory_ops;
