@@ -33,14 +33,14 @@ static void account(struct audit *a, const struct audit_record *r, int64_t now_u
         map_put(&a->open, request, (void *)(intptr_t)a->number);
     if (r->kind == AUDIT_SETTLE || r->kind == AUDIT_REFUSE)
         map_remove(&a->open, request);
-    if (r->kind == AUDIT_SETTLE)
+    if (r->kind == AUDIT_SETTLE || r->kind == AUDIT_ADJUST)
         totals_add(&a->totals, span_of(r->team), span_of(r->key_id), r->admitted_us ? r->admitted_us : now_us,
                    r->cost_nanousd);
 }
 
 uint64_t audit_add(struct audit *a, const struct audit_record *r, int64_t now_us) {
     assert(r->kind != AUDIT_START && r->kind != AUDIT_STOP && r->kind != AUDIT_HEAD);
-    if (!takes(a, r) || !str_reserve(&a->batch, LINE_USUAL_BYTES)) {
+    if (!takes(a, r) || !str_reserve(&a->batch, LINE_USUAL_BYTES + r->members.n)) {
         turn_away(a, r, now_us);
         return 0;
     }

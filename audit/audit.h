@@ -55,6 +55,9 @@ enum audit_kind {
     AUDIT_ADMIN,
     AUDIT_HEAD,
     AUDIT_NOTE,
+    AUDIT_ADJUST, /* a settle's cost corrected: the bill is the sum of settles and adjusts */
+    AUDIT_CLOSE,  /* a month's books, frozen */
+    AUDIT_ROLLUP, /* a part of a closed month's totals: outlives the settles that it sums up */
     AUDIT_KINDS
 };
 extern const char *const audit_kind_names[AUDIT_KINDS];
@@ -65,6 +68,7 @@ struct audit_attempt {
     int status;                                        /* HTTP, 0 if none came */
     int64_t began_us, first_us, ended_us;              /* monotone since the request began; first_us -1: no content */
     char pico[PICO_TEXT_MAX];                          /* cost of this try in pico-dollars, decimal */
+    char list_pico[PICO_TEXT_MAX];                     /* the same at list price; empty: no other than pico */
     struct usage usage;
 };
 
@@ -73,6 +77,7 @@ struct audit_record {
     enum audit_kind kind;
     const char *request; /* our id */
     const char *team, *key_id, *owner;
+    const char *end_user;                 /* keyed digest of the caller's `user`: who it was does not lie in the log */
     const char *client, *client_family;   /* address; "openai-node", "anthropic", ... from user-agent */
     const char *endpoint, *alias, *model; /* model as asked */
     const char *target;                   /* that answered */
@@ -90,7 +95,9 @@ struct audit_record {
     size_t n_attempts;
     struct usage usage;
     const char *price_digest;
-    int64_t cost_nanousd;
+    int64_t cost_nanousd;  /* adjust: the difference, signed */
+    int64_t list_nanousd;  /* the same at list price, without price_factor; 0: the same amount */
+    int64_t saved_nanousd; /* what an answer from the cache would have cost; 0: nothing */
     bool estimated, overrun, aborted, stream;
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
@@ -101,6 +108,8 @@ struct audit_record {
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
     int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
     bool recovered; /* settled at a start, at its largest hold; set by this room */
+    struct span
+        members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */

@@ -7,9 +7,10 @@
 #include <assert.h>
 
 const char *const audit_kind_names[AUDIT_KINDS] = {
-    [AUDIT_START] = "start", [AUDIT_STOP] = "stop", [AUDIT_CONF] = "conf",     [AUDIT_PRICE] = "price",
-    [AUDIT_ADMIT] = "admit", [AUDIT_HOLD] = "hold", [AUDIT_REFUSE] = "refuse", [AUDIT_SETTLE] = "settle",
-    [AUDIT_ADMIN] = "admin", [AUDIT_HEAD] = "head", [AUDIT_NOTE] = "note",
+    [AUDIT_START] = "start", [AUDIT_STOP] = "stop",     [AUDIT_CONF] = "conf",     [AUDIT_PRICE] = "price",
+    [AUDIT_ADMIT] = "admit", [AUDIT_HOLD] = "hold",     [AUDIT_REFUSE] = "refuse", [AUDIT_SETTLE] = "settle",
+    [AUDIT_ADMIN] = "admin", [AUDIT_HEAD] = "head",     [AUDIT_NOTE] = "note",     [AUDIT_ADJUST] = "adjust",
+    [AUDIT_CLOSE] = "close", [AUDIT_ROLLUP] = "rollup",
 };
 
 /* How a member becomes JSON: `at` is the member, `r` its record. What is not there is left out. */
@@ -93,6 +94,8 @@ static void put_attempt(struct str *out, const struct audit_attempt *t) {
     json_put_i64(out, "ended_us", t->ended_us);
     if (t->pico[0])
         json_put_span(out, "pico", span_from(t->pico, strnlen(t->pico, sizeof t->pico)));
+    if (t->list_pico[0])
+        json_put_span(out, "list_pico", span_from(t->list_pico, strnlen(t->list_pico, sizeof t->list_pico)));
     usage_member(out, &t->usage);
     str_putc(out, '}');
 }
@@ -175,6 +178,14 @@ static void put_instant(PUT_ARGS) {
         json_put_str(out, name, clock_text(*(const int64_t *)at, text));
 }
 
+static void put_members(PUT_ARGS) {
+    (void)name, (void)at;
+    if (r->members.n == 0)
+        return;
+    str_putc(out, ',');
+    str_put(out, r->members);
+}
+
 static void put_usage(PUT_ARGS) {
     (void)name, (void)r;
     usage_member(out, at);
@@ -185,6 +196,7 @@ static void put_usage(PUT_ARGS) {
 #define CALL (K(ADMIT) | K(REFUSE) | K(SETTLE))
 #define END (K(REFUSE) | K(SETTLE))
 #define ACT (K(ADMIN) | K(NOTE))
+#define BOOKS (K(ADJUST) | K(CLOSE) | K(ROLLUP))
 
 struct field {
     const char *name;
@@ -196,10 +208,11 @@ struct field {
     { #member, put_##form, offsetof(struct audit_record, member), kinds }
 
 static const struct field fields[] = {
-    FIELD(request, id, WHO | ACT),
-    FIELD(team, text, WHO | ACT),
-    FIELD(key_id, id, WHO | ACT),
+    FIELD(request, id, WHO | ACT | K(ADJUST)),
+    FIELD(team, text, WHO | ACT | K(ADJUST)),
+    FIELD(key_id, id, WHO | ACT | K(ADJUST)),
     FIELD(owner, text, CALL),
+    FIELD(end_user, id, CALL),
     FIELD(client, text, CALL),
     FIELD(client_family, text, CALL),
     FIELD(endpoint, text, CALL),
@@ -211,13 +224,15 @@ static const struct field fields[] = {
     FIELD(conf_digest, id, CALL | K(START) | K(CONF)),
     FIELD(labels, labels, CALL),
     FIELD(idempotency_key, text, CALL),
-    {"admitted", put_instant, offsetof(struct audit_record, admitted_us), END},
+    {"admitted", put_instant, offsetof(struct audit_record, admitted_us), END | K(ADJUST)},
     FIELD(status, status, END),
     FIELD(code, id, END),
     FIELD(attempts, attempts, END),
     FIELD(usage, usage, K(SETTLE)),
     FIELD(price_digest, id, K(SETTLE) | K(PRICE)),
-    FIELD(cost_nanousd, amount, K(SETTLE)),
+    FIELD(cost_nanousd, amount, K(SETTLE) | K(ADJUST)),
+    FIELD(list_nanousd, count, K(SETTLE)),
+    FIELD(saved_nanousd, count, K(SETTLE)),
     FIELD(estimated, fact, END),
     FIELD(overrun, fact, END),
     FIELD(aborted, fact, END),
@@ -231,13 +246,14 @@ static const struct field fields[] = {
     FIELD(duration_us, span_us, END),
     FIELD(first_content_us, span_us, END),
     FIELD(price, price, K(PRICE)),
-    FIELD(who, text, ACT),
-    FIELD(role, text, ACT),
+    FIELD(who, text, ACT | BOOKS),
+    FIELD(role, text, ACT | BOOKS),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
-    FIELD(reason, text, ACT | K(CONF) | K(STOP)),
+    FIELD(reason, text, ACT | BOOKS | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),
     FIELD(after, text, ACT | K(CONF)),
     FIELD(count, count, K(REFUSE) | K(NOTE)),
+    FIELD(members, members, BOOKS),
 };
 
 static void put_frame(struct str *out, const struct audit_record *r, const struct line_place *at) {

@@ -74,7 +74,8 @@ static void see_record(struct reading *g, const struct line_frame *f, struct spa
     struct arena arena;
     int kind = line_kind(f->kind);
     g->out->since_head = kind == AUDIT_HEAD ? 0 : g->out->since_head + 1;
-    if (kind != AUDIT_ADMIT && kind != AUDIT_HOLD && kind != AUDIT_SETTLE && kind != AUDIT_REFUSE)
+    if (kind != AUDIT_ADMIT && kind != AUDIT_HOLD && kind != AUDIT_SETTLE && kind != AUDIT_REFUSE &&
+        kind != AUDIT_ADJUST)
         return;
     if (!json_check(line, JSON_DEPTH_MAX, &root, &fault))
         return;
@@ -85,9 +86,9 @@ static void see_record(struct reading *g, const struct line_frame *f, struct spa
         keep_open(g, f, line, got, request);
     else if (kind == AUDIT_HOLD)
         raise_hold(g, got, request);
-    else
+    else if (kind != AUDIT_ADJUST)
         free(map_remove(&g->out->open, request));
-    if (kind == AUDIT_SETTLE && g->tells)
+    if ((kind == AUDIT_SETTLE || kind == AUDIT_ADJUST) && g->tells)
         see_settle(g, f, got, request);
     arena_fini(&arena);
 }

@@ -10,8 +10,9 @@ static const struct {
 } texts[] = {
 #define TEXT(name)                                                                                                     \
     { #name, offsetof(struct audit_record, name) }
-    TEXT(request),  TEXT(team),  TEXT(key_id), TEXT(owner),           TEXT(client),         TEXT(client_family),
-    TEXT(endpoint), TEXT(alias), TEXT(model),  TEXT(idempotency_key), TEXT(request_digest), TEXT(conf_digest),
+    TEXT(request),        TEXT(team),        TEXT(key_id),   TEXT(owner), TEXT(client),
+    TEXT(client_family),  TEXT(endpoint),    TEXT(alias),    TEXT(model), TEXT(idempotency_key),
+    TEXT(request_digest), TEXT(conf_digest), TEXT(end_user),
 #undef TEXT
 };
 

@@ -1,5 +1,4 @@
-/* Backends: what remains to be said once a backend's rows are read. A url is taken apart here and nowhere else; keys
- * that could not be had are dropped, and a backend left without any is off, which is no error: a conf names providers
+/* Backends: what remains to be said once a backend's rows are read. Keys that could not be had are dropped, and a backend left without any is off, which is no error: a conf names providers
  * whose keys this machine does not have. */
 #include "conf/directives.h"
 
@@ -41,51 +40,14 @@ void upstream_key_done(struct reader *r, const struct node *n, void *into) {
         read_later(r, key_teams_join, k, node_get(n, "teams"));
 }
 
-/* --- url --- */
-
-static bool bad_url(struct reader *r, const struct node *at, const char *why) {
-    problem_at(r->report, at, "the url %s", why);
-    return false;
-}
-
-static bool take_port(struct conf_backend *b, struct span port) {
-    int64_t v;
-    if (!span_to_i64(port, &v) || v < 1 || v > 65535)
-        return false;
-    b->port = (int)v;
-    return true;
-}
-
-static bool take_authority(struct reader *r, struct conf_backend *b, const struct node *at, struct span a) {
-    struct span host = a;
-    const char *close = a.n && a.at[0] == '[' ? memchr(a.at, ']', a.n) : NULL;
-    const char *from = close ? close + 1 : a.at, *colon = memchr(from, ':', a.n - (size_t)(from - a.at));
-    if (colon) {
-        host.n = (size_t)(colon - a.at);
-        if (!take_port(b, (struct span){colon + 1, a.n - host.n - 1}))
-            return bad_url(r, at, "has no usable port behind ':'");
-    }
-    if (close)
-        host = (struct span){a.at + 1, (size_t)(close - a.at) - 1};
-    if (!host.n || host.n > 253 || (!close && !value_word_chars(host)))
-        return bad_url(r, at, "has no usable host");
-    b->host = tree_strdup(&r->conf->arena, host);
-    return true;
-}
-
-static bool take_url(struct reader *r, struct conf_backend *b, const struct node *at) {
-    b->tls = b->url[4] == 's';
-    b->port = b->tls ? 443 : 80;
-    const char *from = strstr(b->url, "://") + 3;
-    if (strchr(from, '@'))
-        hide_secret(r, span_of(from)); /* whoever writes a password there should not see it in a log too */
-    if (strpbrk(from, "?#@ \\") || strstr(from, "/../"))
-        return bad_url(r, at, "holds a user, a query, a fragment, a space or a '..'");
-    size_t n = strcspn(from, "/"), path = strlen(from + n);
-    while (path && from[n + path - 1] == '/')
-        path--;
-    b->path = tree_strdup(&r->conf->arena, (struct span){from + n, path});
-    return take_authority(r, b, at, (struct span){from, n});
+static void take_url(struct reader *r, struct conf_backend *b, const struct node *at) {
+    struct url_parts parts;
+    if (!url_take(r, b->url, at, false, &parts))
+        return;
+    b->tls = parts.tls;
+    b->host = parts.host;
+    b->port = parts.port;
+    b->path = parts.path;
 }
 
 /* --- keys --- */

@@ -188,6 +188,33 @@ struct conf_admin_token {
     enum conf_role role;
 };
 
+/* What may be told to a webhook. */
+#define ALERT_EVENT_TABLE(X)                                                                                           \
+    X(BUDGET_WARN, "budget_warn")                                                                                      \
+    X(BUDGET_LIMIT, "budget_limit")                                                                                    \
+    X(TARGET_DOWN, "target_down")                                                                                      \
+    X(PRICE_UNKNOWN, "price_unknown")                                                                                  \
+    X(AUDIT_LAG, "audit_lag")                                                                                          \
+    X(KEY_EXPIRING, "key_expiring")                                                                                    \
+    X(KEY_EXPIRED, "key_expired")
+enum alert_event {
+#define X(name, text) ALERT_##name,
+    ALERT_EVENT_TABLE(X)
+#undef X
+        ALERT_EVENTS
+};
+extern const char *const alert_event_names[ALERT_EVENTS];
+#define ALERT_SECRET_PREFIX "whsec_" /* base64 of the key follows; without it the secret's bytes are the key */
+struct conf_alert {
+    const char *url; /* taken apart below */
+    bool tls;
+    const char *host;
+    int port;
+    const char *path;   /* with its query; "" if none */
+    const char *secret; /* secret */
+    unsigned events;    /* bits 1 << enum alert_event */
+};
+
 struct conf_price_row {
     const char *model; /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
     struct price price;
@@ -244,6 +271,8 @@ struct conf {
         bool target, cost, attempts;
         bool budget_key, budget_team, budget_organization; /* levels that x-tollgate-budget-remaining may show */
     } disclose;
+    struct conf_alert *alerts;
+    size_t n_alerts;
     int log_level, log_format; /* enum log_level, enum log_format */
 
     struct conf_backend *backends;

@@ -199,6 +199,20 @@ static const struct directive organization_rows[] = {
 static const struct section organization_section = {
     .name = "organization", ROWS(organization_rows), .size = sizeof(struct conf)};
 
+#define ALERT_EVENTS_SCHEMA                                                                                            \
+    "\"type\": \"array\", \"items\": {\"enum\": [\"budget_warn\", \"budget_limit\", \"target_down\", "                 \
+    "\"price_unknown\", "                                                                                              \
+    "\"audit_lag\", \"key_expiring\", \"key_expired\"]}"
+static const struct directive alert_rows[] = {
+    {"url", TYPE_URL, REQUIRED, AT(conf_alert, url), .prose = "Where a POST is sent; a query may follow the path."},
+    {"secret", TYPE_SECRET, REQUIRED, AT(conf_alert, secret),
+     .prose = "What bodies are signed with: whsec_ and base64, or the bytes themselves."},
+    {"events", TYPE_CUSTOM, 0, AT(conf_alert, events), .read = read_alert_events, .fallback = "all",
+     .schema = ALERT_EVENTS_SCHEMA, .prose = "Which events are told there; absent: all."},
+};
+static const struct section alert_section = {
+    .name = "alert", ROWS(alert_rows), .size = sizeof(struct conf_alert), .done = alert_done};
+
 /* --- the whole --- */
 static const struct directive root_rows[] = {
     {"include", TYPE_TEXTS, 0, .offset = NOWHERE, .count_offset = NOWHERE,
@@ -222,7 +236,7 @@ static const struct directive root_rows[] = {
     {"health", TYPE_SECTION, 0, .offset = 0, .section = &health_section, .prose = "When a lane is left alone."},
     {"disclose", TYPE_SECTION, 0, .offset = 0, .section = &disclose_section, .prose = "What callers are told."},
     {"log", TYPE_SECTION, 0, .offset = 0, .section = &log_section, .prose = "The log for people."},
-    LATER("alerts", "Who is told of what."),
+    {"alerts", TYPE_LIST, 0, LIST_AT(conf, alerts), .section = &alert_section, .prose = "Who is told of what."},
     {"backends", TYPE_MAP, 0, LIST_AT(conf, backends), .section = &backend_section, .prose = "Who can answer."},
     {"aliases", TYPE_MAP, 0, LIST_AT(conf, aliases), .section = &alias_section,
      .prose = "What clients ask for; one * makes a pattern."},

@@ -136,6 +136,15 @@ void type_print_bound(enum type t, int64_t v, struct str *out);
 /* expand.c: ${NAME}, ${NAME:-text}, ${file:PATH}. NULL: a problem, or unset with *lacking set (then no problem yet). */
 const char *expand_text(struct reader *r, const struct node *n, const char **lacking);
 
+/* url.c: a url that a TYPE_URL has read; `query`: one may follow its path. False with the problem said. */
+struct url_parts {
+    bool tls;
+    const char *host; /* without brackets */
+    int port;
+    const char *path; /* without a trailing slash; "" if none */
+};
+bool url_take(struct reader *r, const char *url, const struct node *at, bool query, struct url_parts *out);
+
 /* words.c: our word for another gateway's, as a hint; NULL: not known there either. */
 const char *foreign_word(struct span word);
 
@@ -163,6 +172,8 @@ bool read_price_models(struct reader *r, const struct directive *d, const struct
 bool read_price_unknown(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_writable(struct reader *r, const struct directive *d, const struct node *n, void *into);
+bool read_alert_events(struct reader *r, const struct directive *d, const struct node *n, void *into);
+void alert_done(struct reader *r, const struct node *n, void *into);
 void root_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);

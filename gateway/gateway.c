@@ -1,8 +1,11 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+
+#include "gateway/alert.h"
 #include "gateway/routes.h"
 #include "gateway/state.h"
+#include "gateway/watch.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -98,6 +101,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     if (second != g->stranger_second)
         flush_strangers(g, clock_wall_us());
     g->stranger_second = second;
+    watch_tick(g, now_us);
+    alerts_tick(g, now_us);
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
@@ -315,6 +320,8 @@ static void make_rooms(struct gateway *g) {
     g->cache = cache_new(g->conf->cache.size_bytes);
     g->budget = budget_new();
     g->pool = pool_new(g->loop);
+    g->alerts = alerts_new();
+    g->watch = watch_new();
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
@@ -337,8 +344,8 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && make_admin_token(g, why) && listen_all(g, why) && open_engines(g, why) &&
-        open_audit(g, why))
+    if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
+        listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -357,6 +364,7 @@ static void swap_conf(struct gateway *g, struct conf *next) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
+    watch_conf_changed(g);
     record_conf(g, "reloaded");
 }
 
@@ -428,6 +436,8 @@ void gateway_close(struct gateway *g) {
     free_front(g->admin);
     free_front(g->metrics_front);
     free_engines(g);
+    alerts_free(g->alerts);
+    watch_free(g->watch);
     pool_free(g->pool);
     budget_free(g->budget);
     cache_free(g->cache);

@@ -10,6 +10,7 @@
 
 #include "gateway/metrics.h"
 #include "gateway/request.h"
+#include "gateway/state.h"
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
@@ -27,6 +28,8 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct alerts *alerts;
+    struct watch *watch;
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
@@ -38,9 +41,10 @@ struct gateway {
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
-    char admin_token[80]; /* secret */
-    char chain[128];      /* of the audit log: "<node>.0" */
-    struct {              /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
+    char admin_token[80];                /* secret */
+    char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
+    char chain[128];                     /* of the audit log: "<node>.0" */
+    struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
     bool draining;

@@ -11,7 +11,8 @@
     X(TOKENS, "tokens_total", "Tokens, by kind.")                                                                      \
     X(COST, "cost_usd_total", "Settled cost in USD, by team.")                                                         \
     X(CACHE, "cache_total", "Cache look-ups, by result.")                                                              \
-    X(REFUSED, "refused_total", "Requests refused, by code.")
+    X(REFUSED, "refused_total", "Requests refused, by code.")                                                          \
+    X(ALERTS, "alerts_total", "Alerts for webhooks, by event and result: delivered, retried, failed or dropped.")
 enum metric {
 #define X(id, name, help) METRIC_##id,
     METRIC_TABLE(X)

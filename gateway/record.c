@@ -38,8 +38,30 @@ static void remember_client(struct request *r) {
     r->client_family = family_of(http_field_get(exchange_head(r->client), "user-agent", NULL));
 }
 
+/* What the caller calls its own user: as each dialect says it. */
+static struct json user_of(const struct request *r) {
+    struct json user = json_get(r->call.body, "user");
+    if (user.kind != JSON_STRING)
+        user = json_get(r->call.body, "safety_identifier");
+    return user.kind == JSON_STRING ? user : json_get(json_get(r->call.body, "metadata"), "user_id");
+}
+
+static const char *end_user(struct request *r) {
+    uint8_t digest[SHA256_BYTES];
+    if (!r->end_user_sought && r->call.body.kind == JSON_OBJECT) {
+        struct span user = json_text(user_of(r), &r->arena);
+        r->end_user_sought = true;
+        if (user.n) {
+            hmac_sha256(span_of(r->gateway->end_user_key), user, digest);
+            hex_put(digest, (END_USER_MAX - 1) / 2, r->end_user);
+        }
+    }
+    return r->end_user[0] ? r->end_user : NULL;
+}
+
 void record_of(struct request *r, struct audit_record *record) {
     remember_client(r);
+    record->end_user = end_user(r);
     record->request = r->id;
     record->client = r->client_text;
     record->client_family = r->client_family;
@@ -58,6 +80,39 @@ void record_of(struct request *r, struct audit_record *record) {
     record->owner = r->key->owner;
 }
 
+static struct price at_list(const struct price *p) {
+    struct price list = *p;
+    list.factor = FACTOR_ONE;
+    return list;
+}
+
+/* Without price_factor; 0 where that is the same amount. */
+static int64_t list_cost(const struct request *r) {
+    struct price list[PLAN_MAX];
+    struct price_use uses[PLAN_MAX];
+    for (int i = 0; i < r->n_tries; i++) {
+        list[i] = at_list(&r->tries[i].price);
+        uses[i] = (struct price_use){&list[i], &r->tries[i].usage};
+    }
+    int64_t cost = price_cost_sum(uses, (size_t)r->n_tries);
+    return cost != r->cost_nanousd ? cost : 0;
+}
+
+/* What an answer that nobody was asked for would have cost now, at the target that gave it. */
+static int64_t saved(const struct request *r) {
+    bool ours = !r->cache_word || (strcmp(r->cache_word, "hit") != 0 && strcmp(r->cache_word, "shared") != 0);
+    struct span model, backend = SPAN_NONE;
+    if (ours || !r->answer)
+        return 0;
+    model = span_of(r->answer->target);
+    span_cut(&model, '/', &backend);
+    const struct conf_backend *b = conf_find_backend(r->conf, backend);
+    if (!b)
+        return 0;
+    struct price price = conf_price(r->conf, b, model);
+    return price_cost(&price, &r->relayed);
+}
+
 static void put_tries(const struct request *r, struct audit_attempt rows[PLAN_MAX]) {
     for (int i = 0; i < r->n_tries; i++) {
         const struct try_row *t = &r->tries[i];
@@ -71,6 +126,10 @@ static void put_tries(const struct request *r, struct audit_attempt rows[PLAN_MA
                                          .ended_us = t->ended_us,
                                          .usage = t->usage};
         price_pico_text(&t->price, &t->usage, rows[i].pico);
+        if (t->price.factor != FACTOR_ONE) {
+            struct price list = at_list(&t->price);
+            price_pico_text(&list, &t->usage, rows[i].list_pico);
+        }
     }
 }
 
@@ -92,6 +151,8 @@ uint64_t record_settle(struct request *r) {
                                   .usage = r->usage,
                                   .price_digest = r->price.known ? r->price.digest : NULL,
                                   .cost_nanousd = r->cost_nanousd,
+                                  .list_nanousd = list_cost(r),
+                                  .saved_nanousd = saved(r),
                                   .hold_nanousd = r->hold.lease.nanousd,
                                   .estimated = r->estimated,
                                   .overrun = r->overrun,

@@ -63,6 +63,7 @@ enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 #define REQUEST_MESSAGE_MAX 640     /* bytes of the sentence in an error body: a provider's 512 and our own words */
 #define FORWARDED_FIELDS_MAX 4      /* header fields that may pass to a provider */
 #define REQUEST_LABELS_MAX 16       /* labels of a record */
+#define END_USER_MAX 33             /* 32 hexadecimal digits of a keyed digest and a NUL */
 #define REPLY_FIELDS_MAX 32         /* header fields of a reply */
 #define CLIENT_WINDOW (32 * 1024)   /* unsent bytes above which nothing more is written to a client */
 
@@ -145,6 +146,7 @@ struct request {
     int64_t last_sent_us;     /* monotone: for heartbeats */
     int64_t relayed_bytes;    /* generated text given to the client */
     bool head_sent;           /* committed */
+    struct usage relayed;     /* of the answer given, as far as its events said */
     bool whole;               /* the answer ended well */
     enum finish finish;
     /* REFUSE .. */
@@ -160,9 +162,11 @@ struct request {
     int64_t cost_nanousd;
     bool estimated, overrun;
     struct audit_op settled;
-    const char *content_type;       /* of a whole reply */
-    const char *client_text;        /* the client's address, in the arena; kept for records after it left */
-    const char *client_family;      /* static */
+    const char *content_type;    /* of a whole reply */
+    const char *client_text;     /* the client's address, in the arena; kept for records after it left */
+    const char *client_family;   /* static */
+    char end_user[END_USER_MAX]; /* "": the call names none */
+    bool end_user_sought;
     struct str upstream_id;         /* owned */
     struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };

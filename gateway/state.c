@@ -4,6 +4,7 @@
 #include "gateway/base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +67,36 @@ bool state_write_word(const char *path, const char *word, struct str *why) {
     if (!good)
         str_printf(why, "%s: cannot be written: %s\n", path, strerror(errno));
     return good;
+}
+
+/* Whoever makes the file first makes the secret; the others read it. */
+static void make_secret(const char *path) {
+    uint8_t random[SHA256_BYTES];
+    char hex[SHA256_HEX_MAX + 1];
+    random_bytes(random, sizeof(random));
+    hex_put(random, sizeof(random), hex);
+    memcpy(hex + SHA256_HEX_MAX - 1, "\n", 2);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    bool good = write(fd, hex, SHA256_HEX_MAX) == SHA256_HEX_MAX && fsync(fd) == 0;
+    close(fd);
+    if (!good)
+        unlink(path);
+}
+
+bool state_secret(const struct conf *c, const char *name, char out[STATE_SECRET_MAX], struct str *why) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%s", c->state_directory, name);
+    for (int i = 0; i < 2; i++) {
+        if (read_word(path, out, STATE_SECRET_MAX) && strlen(out) == STATE_SECRET_MAX - 1)
+            return true;
+        make_secret(path);
+    }
+    if (read_word(path, out, STATE_SECRET_MAX) && strlen(out) == STATE_SECRET_MAX - 1)
+        return true;
+    str_printf(why, "%s: holds no secret of 64 characters and cannot be made\n", path);
+    return false;
 }
 
 static bool still_works(const struct conf *c, const char *key) {

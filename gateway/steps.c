@@ -2,6 +2,7 @@
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
+#include "gateway/watch.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
@@ -335,6 +336,8 @@ static int64_t price_choice(struct request *r) {
     const struct choice *c = &r->plan.choices[r->at];
     int64_t needed;
     r->price = conf_price(r->conf, c->backend, c->model);
+    if (!r->price.known)
+        watch_price_unknown(r);
     struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
     budget_bound(r->conf, &r->price, &r->call.size, facts.max_output_tok, &r->bound);
     if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))

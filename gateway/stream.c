@@ -55,6 +55,8 @@ static bool write_event(struct request *r, const struct event *e) {
         r->first_content_us = request_age_us(r);
     if (e->bits & EVENT_FINISH)
         r->finish = e->finish;
+    if (e->bits & EVENT_USAGE)
+        r->relayed = e->usage;
     r->relayed_bytes += e->text_bytes;
     if (e->bits & EVENT_LAST)
         flush(r); /* what stands before the terminator may go; the terminator itself waits for the settle record */

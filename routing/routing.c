@@ -106,6 +106,7 @@ static void view_lane(const struct routing *r, const struct health *lane, int64_
     *v = (struct lane_view){.target = lane->target,
                             .key = lane->key,
                             .state = states[HEALTH_CLOSED],
+                            .reason = REASON_N,
                             .tries = lane->tries,
                             .failures = lane->failures,
                             .in_flight = lane->in_flight};
@@ -118,6 +119,7 @@ static void view_lane(const struct routing *r, const struct health *lane, int64_
             continue;
         v->state = states[state];
         v->open_until_us = h->open_until_us;
+        v->reason = h->reason;
     }
 }
 

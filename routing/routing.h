@@ -111,6 +111,7 @@ struct lane_view {
     const char *target, *key; /* borrowed until the next call */
     const char *state;        /* "closed", "open", "half-open" */
     int64_t open_until_us;    /* 0 unless open */
+    enum reason reason;       /* of the fault that opened it; REASON_N unless open */
     uint64_t tries, failures;
     int in_flight;
 };

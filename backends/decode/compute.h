@@ -11,6 +11,17 @@
 
 #define KV_BLOCK_TOK 16
 
+#define TILE_ROWS 16
+
+/* Neighbouring rows with one adapter. Rows without one are in no tile and cost nothing. */
+struct batch_tile {
+    int32_t slot, row0, n; /* n: 1 .. TILE_ROWS */
+};
+struct batch_tiles {
+    struct batch_tile *at;
+    int32_t n;
+};
+
 /* One step. A token's K and V are written at its place before any token of the step looks back. */
 struct batch {
     int32_t n_tok;
@@ -22,20 +33,26 @@ struct batch {
     int32_t *ctx_len;          /* [n_seq] tokens in the cache when the step is over */
     const int32_t **block_tab; /* [n_seq] blocks of a sequence in order; owned by kv.c */
     int32_t n_want;
-    int32_t *want; /* [n_want] tokens whose logits are wanted, ascending */
+    int32_t *want;                        /* [n_want] tokens whose logits are wanted, ascending */
+    struct batch_tiles tiles, want_tiles; /* over tokens; over wanted rows */
 };
 
 struct compute_limits {
     int64_t max_context, n_blocks, batch_tok, want_rows;
-    int threads; /* at least 1: the caller's own */
+    int threads;             /* at least 1: the caller's own */
+    int64_t slots, rank_max; /* adapters that may be placed at once, and their largest rank; 0: none */
 };
 
+struct adapter;
 struct compute;
 struct compute_ops {
     const char *name; /* "cpu avx2" */
     bool (*usable)(void);
     struct compute *(*open)(const struct model *m, const struct compute_limits *l, struct str *why);
     void (*forward)(struct compute *c, const struct batch *b, float *logits); /* [n_want][vocabulary] */
+    /* Makes an adapter's weights ready to be stepped with under a slot's number, until it is cleared; between steps only.
+     * NULL clears. False when the device has no room. */
+    bool (*place)(struct compute *c, int32_t slot, const struct adapter *a);
     void (*close)(struct compute *c);
 };
 extern const struct compute_ops compute_plain;

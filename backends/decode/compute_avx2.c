@@ -259,7 +259,7 @@ static struct compute *open_avx2(const struct model *m, const struct compute_lim
     return cpu_open(m, l, &kernels, why);
 }
 
-const struct compute_ops compute_avx2 = {"cpu avx2", usable, open_avx2, cpu_forward, cpu_close};
+const struct compute_ops compute_avx2 = {"cpu avx2", usable, open_avx2, cpu_forward, cpu_place, cpu_close};
 #else
 typedef int compute_avx2_is_for_x86_64; /* a translation unit may not be empty */
 #endif

@@ -97,4 +97,4 @@ static struct compute *open_plain(const struct model *m, const struct compute_li
     return cpu_open(m, l, &kernels, why);
 }
 
-const struct compute_ops compute_plain = {"cpu plain", usable, open_plain, cpu_forward, cpu_close};
+const struct compute_ops compute_plain = {"cpu plain", usable, open_plain, cpu_forward, cpu_place, cpu_close};

@@ -3,7 +3,7 @@
  * number of threads nor the rest of the batch can change a bit of it. Buffers are allocated once, for the largest step. */
 #include "backends/decode/cpu.h"
 
-#include "backends/decode/workers.h"
+#include "backends/decode/cpu_lora.h"
 
 #include <assert.h>
 #include <math.h>
@@ -20,6 +20,7 @@ struct compute {
     const struct cpu_kernels *kernels;
     struct compute_limits limits;
     struct workers *pool;
+    struct lora lora;
     float *k_cache, *v_cache; /* [layer][block][kv_head][KV_BLOCK_TOK][head_dim]; mapped, touched as used */
     size_t cache_bytes;       /* of each */
     float *cos, *sin;         /* [max_context][head_dim / 2] */
@@ -31,6 +32,7 @@ struct compute {
 struct product {
     const struct tensor *w;
     float *y;
+    enum module module;
 };
 struct products {
     const struct compute *c;
@@ -52,8 +54,7 @@ static void products_chunk(void *arg, int64_t chunk, int thread) {
     p->c->kernels->matmul(w, row0, row1 < w->rows ? row1 : w->rows, p->x, w->cols, p->n_tok, p->of[i].y, w->rows);
 }
 
-/* All products of the same input in one go: one meeting of the threads instead of three. */
-static void products_run(struct products *p) {
+static void products_share_out(struct products *p) {
     int64_t rows = 0;
     for (int i = 0; i < p->n; i++)
         rows += p->of[i].w->rows;
@@ -68,6 +69,15 @@ static void products_run(struct products *p) {
     }
     for (int64_t i = 0; i < p->first_chunk[p->n]; i++)
         products_chunk(p, i, 0);
+}
+
+/* All products of the same input in one go: one meeting of the threads instead of three. Then what adapters add. */
+static void products_run(struct compute *c, struct products *p, const struct batch_tiles *tiles, int64_t layer) {
+    struct lora_product adapted[PRODUCTS_MAX];
+    products_share_out(p);
+    for (int i = 0; i < p->n; i++)
+        adapted[i] = (struct lora_product){p->of[i].module, p->of[i].y, p->of[i].w->rows};
+    lora_apply(&c->lora, tiles, layer, adapted, p->n, p->x, p->of[0].w->cols);
 }
 
 /* Rotates pairs (i, i + half), as Hugging Face lays Llama's heads out. */
@@ -159,29 +169,35 @@ static void norm_rows(const struct compute *c, const float *w, int32_t n_tok) {
 }
 
 /* x += w . from */
-static void add_product(struct compute *c, const struct tensor *w, const float *from, int32_t n_tok) {
-    struct products p = {.c = c, .of = {{w, c->back}}, .n = 1, .x = from, .n_tok = n_tok};
-    products_run(&p);
-    for (int64_t i = 0; i < n_tok * w->rows; i++)
-        c->x[i] += c->back[i];
+static void add_product(struct compute *c, const struct batch *b, int64_t layer, struct product of, const float *from) {
+    struct products p = {.c = c, .of = {of}, .n = 1, .x = from, .n_tok = b->n_tok};
+    products_run(c, &p, &b->tiles, layer);
+    for (int64_t i = 0; i < b->n_tok * of.w->rows; i++)
+        c->x[i] += of.y[i];
 }
 
 static void forward_layer(struct compute *c, const struct batch *b, int64_t i) {
     const struct layer *l = &c->model->layers[i];
     norm_rows(c, l->attention_norm, b->n_tok);
-    struct products qkv = {
-        .c = c, .of = {{&l->q, c->q}, {&l->k, c->k}, {&l->v, c->v}}, .n = 3, .x = c->xn, .n_tok = b->n_tok};
-    products_run(&qkv);
+    struct products qkv = {.c = c,
+                           .of = {{&l->q, c->q, MODULE_Q}, {&l->k, c->k, MODULE_K}, {&l->v, c->v, MODULE_V}},
+                           .n = 3,
+                           .x = c->xn,
+                           .n_tok = b->n_tok};
+    products_run(c, &qkv, &b->tiles, i);
     remember(c, b, i);
     look_back(c, b, i);
-    add_product(c, &l->o, c->mixed, b->n_tok);
+    add_product(c, b, i, (struct product){&l->o, c->back, MODULE_O}, c->mixed);
     norm_rows(c, l->mlp_norm, b->n_tok);
-    struct products both = {
-        .c = c, .of = {{&l->gate, c->gate}, {&l->up, c->up}}, .n = 2, .x = c->xn, .n_tok = b->n_tok};
-    products_run(&both);
+    struct products both = {.c = c,
+                            .of = {{&l->gate, c->gate, MODULE_GATE}, {&l->up, c->up, MODULE_UP}},
+                            .n = 2,
+                            .x = c->xn,
+                            .n_tok = b->n_tok};
+    products_run(c, &both, &b->tiles, i);
     for (int32_t t = 0; t < b->n_tok; t++)
         c->kernels->silu_mul(c->gate + t * l->gate.rows, c->up + t * l->gate.rows, l->gate.rows);
-    add_product(c, &l->down, c->gate, b->n_tok);
+    add_product(c, b, i, (struct product){&l->down, c->back, MODULE_DOWN}, c->gate);
 }
 
 static void embed(struct compute *c, const struct batch *b) {
@@ -189,6 +205,7 @@ static void embed(struct compute *c, const struct batch *b) {
     for (int32_t t = 0; t < b->n_tok; t++)
         for (int64_t i = 0; i < e->cols; i++)
             c->x[t * e->cols + i] = dtype_get(e->at, e->dtype, b->ids[t] * e->cols + i);
+    lora_embed(&c->lora, b, c->x, e->cols);
 }
 
 /* Only the rows that are wanted meet the head, which is the largest matrix; they are moved to the front first. */
@@ -198,8 +215,9 @@ static void head(struct compute *c, const struct batch *b, float *logits) {
         if (b->want[i] != i)
             memcpy(c->x + i * h, c->x + b->want[i] * h, (size_t)h * sizeof *c->x);
     norm_rows(c, c->model->norm, b->n_want);
-    struct products p = {.c = c, .of = {{&c->model->head, logits}}, .n = 1, .x = c->xn, .n_tok = b->n_want};
-    products_run(&p);
+    struct products p = {
+        .c = c, .of = {{&c->model->head, logits, MODULE_HEAD}}, .n = 1, .x = c->xn, .n_tok = b->n_want};
+    products_run(c, &p, &b->want_tiles, 0);
 }
 
 void cpu_forward(struct compute *c, const struct batch *b, float *logits) {
@@ -209,6 +227,12 @@ void cpu_forward(struct compute *c, const struct batch *b, float *logits) {
         forward_layer(c, b, i);
     if (b->n_want)
         head(c, b, logits);
+}
+
+bool cpu_place(struct compute *c, int32_t slot, const struct adapter *a) {
+    assert(slot >= 0 && slot < c->lora.n_slots && (!a || a->rank_max <= c->lora.rank_max));
+    c->lora.slots[slot] = a;
+    return true;
 }
 
 static bool open_cache(struct compute *c, struct str *why) {
@@ -270,12 +294,14 @@ struct compute *cpu_open(const struct model *m, const struct compute_limits *l, 
     c->pool = workers_new(l->threads);
     open_angles(c);
     open_buffers(c);
+    lora_init(&c->lora, k, c->pool, l);
     return c;
 }
 
 void cpu_close(struct compute *c) {
     if (!c)
         return;
+    lora_fini(&c->lora);
     workers_free(c->pool);
     if (c->k_cache)
         munmap(c->k_cache, c->cache_bytes);

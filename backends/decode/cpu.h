@@ -35,6 +35,7 @@ struct cpu_kernels {
 struct compute *cpu_open(const struct model *m, const struct compute_limits *l, const struct cpu_kernels *k,
                          struct str *why);
 void cpu_forward(struct compute *c, const struct batch *b, float *logits);
+bool cpu_place(struct compute *c, int32_t slot, const struct adapter *a);
 void cpu_close(struct compute *c);
 
 /* exp by the same steps in every table: 2^n * p(r), r in [-ln2/2, ln2/2]. */

@@ -34,6 +34,15 @@ void sha256(struct span bytes, uint8_t out[SHA256_BYTES]) {
     assert(ok == 1);
 }
 
+void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]) {
+    size_t n = 0;
+    const unsigned char *made =
+        EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, key.n ? key.at : "", key.n,
+                  (const unsigned char *)(bytes.n ? bytes.at : ""), bytes.n, out, SHA256_BYTES, &n);
+    assert(made && n == SHA256_BYTES);
+    (void)made;
+}
+
 struct sha256 *sha256_new(void) {
     struct sha256 *s = xcalloc(1, sizeof(*s));
     s->context = EVP_MD_CTX_new();
@@ -55,6 +64,35 @@ void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]) {
     assert(ok == 1);
     EVP_MD_CTX_free(s->context);
     free(s);
+}
+
+char *base64_put(const uint8_t *bytes, size_t n, char *out) {
+    out[EVP_EncodeBlock((uint8_t *)out, bytes, (int)n)] = '\0';
+    return out;
+}
+
+static int base64_digit(char c) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+bool base64_read(struct span text, struct str *out) {
+    unsigned bits = 0;
+    int n_bits = 0, padding = 0;
+    for (; text.n && text.at[text.n - 1] == '=' && padding < 2; padding++)
+        text.n--;
+    for (size_t i = 0; i < text.n; i++) {
+        int digit = base64_digit(text.at[i]);
+        if (digit < 0)
+            return false;
+        bits = (bits << 6 | (unsigned)digit) & 0xffff;
+        n_bits += 6;
+        if (n_bits >= 8)
+            str_putc(out, (char)(bits >> (n_bits -= 8)));
+    }
+    bool whole = padding == 0 || (text.n + (size_t)padding) % 4 == 0;
+    return whole && text.n % 4 != 1 && !(bits & ((1u << n_bits) - 1)) && !out->over;
 }
 
 char *hex_put(const uint8_t *bytes, size_t n, char *out) {

@@ -8,11 +8,15 @@
 #define SHA256_HEX_MAX 65 /* 64 digits and a NUL */
 
 void sha256(struct span bytes, uint8_t out[SHA256_BYTES]);
-struct sha256; /* running digest */
+void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]); /* RFC 2104 */
+struct sha256;                                                                   /* running digest */
 struct sha256 *sha256_new(void);
 void sha256_add(struct sha256 *s, struct span bytes);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]); /* also frees s */
 
+#define BASE64_MAX(n) (((n) + 2) / 3 * 4 + 1)                       /* characters and the NUL */
+char *base64_put(const uint8_t *bytes, size_t n, char *out);        /* padded, NUL-terminated; returns out */
+must_check bool base64_read(struct span text, struct str *out);     /* the whole text, padded or not */
 char *hex_put(const uint8_t *bytes, size_t n, char *out);           /* lower case, NUL-terminated; returns out */
 must_check bool hex_read(struct span text, uint8_t *out, size_t n); /* exactly 2n digits */
 bool bytes_equal_secret(const void *a, const void *b, size_t n);    /* constant time */

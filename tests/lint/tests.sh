@@ -41,6 +41,8 @@ backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call
 backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
+backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
+backends/decode/cpu_lora.c test_adapter.c adapters are judged by what the twins give
 backends/decode/compute_avx2.c test_compute.c both twins against one reference
 backends/decode/compute_plain.c test_compute.c the same
 backends/decode/cpu.c test_compute.c the same
@@ -54,6 +56,7 @@ backends/decode/template_tight.c test_template.c a tight template is a template
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
 backends/decode/unicode_tables.c test_pretoken.c the same
+conf/url.c test_conf_backend.c urls are taken apart for backends, and for alerts
 gateway/call.c test_http_call.c the four files of one call, against scripted providers
 gateway/call_request.c test_http_call.c the same
 gateway/pool.c test_http_call.c kept connections are seen in the calls that use them
@@ -71,7 +74,7 @@ gateway/cli/spend_print.c test_spend.c three files of one verb
 gateway/cli/spend_sum.c test_spend.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_keys attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin alert watch admin_keys attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
 
 bad=0
 has_test() {

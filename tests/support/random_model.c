@@ -79,7 +79,7 @@ static float rounded(const char *dtype, float f) {
 
 /* --- weights --- */
 
-static void add(struct random_model *m, uint64_t *state, const char *name, int64_t rows, int64_t cols) {
+void random_model_add(struct random_model *m, uint64_t *state, const char *name, int64_t rows, int64_t cols) {
     m->tensors = xrealloc(m->tensors, (m->n + 1) * sizeof *m->tensors);
     struct random_tensor *t = &m->tensors[m->n++];
     int64_t n = rows * (cols ? cols : 1);
@@ -109,15 +109,15 @@ static void make_weights(struct random_model *m) {
         {"post_attention_layernorm", s->hidden, 0},
     };
     char name[96];
-    add(m, &state, "model.embed_tokens.weight", s->vocabulary, s->hidden);
+    random_model_add(m, &state, "model.embed_tokens.weight", s->vocabulary, s->hidden);
     for (int64_t l = 0; l < s->layers; l++)
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
             snprintf(name, sizeof name, "model.layers.%lld.%s.weight", (long long)l, rows[i].name);
-            add(m, &state, name, rows[i].rows, rows[i].cols);
+            random_model_add(m, &state, name, rows[i].rows, rows[i].cols);
         }
-    add(m, &state, "model.norm.weight", s->hidden, 0);
+    random_model_add(m, &state, "model.norm.weight", s->hidden, 0);
     if (!s->tied)
-        add(m, &state, "lm_head.weight", s->vocabulary, s->hidden);
+        random_model_add(m, &state, "lm_head.weight", s->vocabulary, s->hidden);
 }
 
 const float *random_model_get(const struct random_model *m, const char *name) {
@@ -147,7 +147,7 @@ static void write_values(const struct random_model *m, const struct random_tenso
     }
 }
 
-static void write_weights(const struct random_model *m) {
+void random_weights_write(const struct random_model *m, const char *name) {
     struct str header;
     size_t size = strcmp(m->shape.dtype, "F32") == 0 ? 4 : 2, at = 0;
     str_init(&header, 1 << 24);
@@ -164,7 +164,7 @@ static void write_weights(const struct random_model *m) {
     str_putc(&header, '}');
     while (header.n % 8)
         str_putc(&header, ' ');
-    FILE *f = open_file(m, "model.safetensors", "wb");
+    FILE *f = open_file(m, name, "wb");
     for (int i = 0; i < 8; i++)
         fputc((int)((uint64_t)header.n >> (8 * i) & 255), f);
     fwrite(header.at, 1, header.n, f);
@@ -257,7 +257,7 @@ void random_model_write(struct random_model *m, const struct model_shape *shape)
     char *made = mkdtemp(m->directory);
     assert(made);
     make_weights(m);
-    write_weights(m);
+    random_weights_write(m, "model.safetensors");
     write_config(m);
     write_tokenizer(m);
 }

@@ -33,6 +33,10 @@ void random_model_write(struct random_model *m, const struct model_shape *shape)
 void random_model_remove(struct random_model *m); /* files, directory and memory */
 const float *random_model_get(const struct random_model *m, const char *name);
 
+/* A tensor of random values that its dtype can hold, and a safetensors file of all tensors; for makers of other files. */
+void random_model_add(struct random_model *m, uint64_t *state, const char *name, int64_t rows, int64_t cols);
+void random_weights_write(const struct random_model *m, const char *name);
+
 /* One file of the directory, read and written whole; for tests that spoil something. */
 void random_file_load(const struct random_model *m, const char *name, struct str *out);
 void random_file_save(const struct random_model *m, const char *name, struct span bytes);

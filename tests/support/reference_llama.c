@@ -11,6 +11,11 @@
 #define EPSILON 1e-5 /* as random_model writes it */
 #define THETA 10000.0
 
+struct reference {
+    const struct random_model *model;
+    const struct random_adapter *adapter; /* NULL: the base */
+};
+
 static const float *get(const struct random_model *m, int64_t layer, const char *name) {
     char full[96];
     snprintf(full, sizeof full, "model.layers.%lld.%s.weight", (long long)layer, name);
@@ -24,6 +29,28 @@ static void multiply(const float *w, int64_t rows, int64_t cols, const double *x
         y[r] = 0;
         for (int64_t i = 0; i < cols; i++)
             y[r] += (double)w[r * cols + i] * x[i];
+    }
+}
+
+/* The matrix's product, and what an adapter adds to it: s B (A x), rows rescaled to DoRA's length. */
+static void product(const struct reference *r, int64_t layer, const char *name, int64_t rows, int64_t cols,
+                    const double *x, double *y) {
+    const struct random_part *p = r->adapter ? random_adapter_find(r->adapter, layer, name) : NULL;
+    const float *w = get(r->model, layer, name);
+    multiply(w, rows, cols, x, y);
+    for (int64_t o = 0; p && o < rows; o++) {
+        double length = 0;
+        for (int64_t k = 0; k < p->rank; k++)
+            for (int64_t i = 0; i < cols; i++)
+                y[o] += p->scale * (double)p->b[o * p->rank + k] * (double)p->a[k * cols + i] * x[i];
+        for (int64_t i = 0; p->magnitude && i < cols; i++) {
+            double merged = (double)w[o * cols + i];
+            for (int64_t k = 0; k < p->rank; k++)
+                merged += p->scale * (double)p->b[o * p->rank + k] * (double)p->a[k * cols + i];
+            length += merged * merged;
+        }
+        if (p->magnitude)
+            y[o] *= (double)p->magnitude[o] / sqrt(length);
     }
 }
 
@@ -69,32 +96,32 @@ struct scratch {
     double *k, *v, *a, *q, *mixed, *gate, *up, *back;
 };
 
-static void attend(const struct random_model *m, int64_t l, int64_t t, double *x, struct scratch *w) {
-    const struct model_shape *s = &m->shape;
+static void attend(const struct reference *r, int64_t l, int64_t t, double *x, struct scratch *w) {
+    const struct model_shape *s = &r->model->shape;
     int64_t h = s->hidden, d = s->head_dim, kv = s->kv_heads * d;
-    norm(get(m, l, "input_layernorm"), h, x, w->a);
-    multiply(get(m, l, "self_attn.q_proj"), s->heads * d, h, w->a, w->q);
-    multiply(get(m, l, "self_attn.k_proj"), kv, h, w->a, w->k + t * kv);
-    multiply(get(m, l, "self_attn.v_proj"), kv, h, w->a, w->v + t * kv);
+    norm(get(r->model, l, "input_layernorm"), h, x, w->a);
+    product(r, l, "self_attn.q_proj", s->heads * d, h, w->a, w->q);
+    product(r, l, "self_attn.k_proj", kv, h, w->a, w->k + t * kv);
+    product(r, l, "self_attn.v_proj", kv, h, w->a, w->v + t * kv);
     turn(w->q, s->heads, d, t);
     turn(w->k + t * kv, s->kv_heads, d, t);
     for (int64_t i = 0; i < s->heads; i++) {
         int64_t from = i / (s->heads / s->kv_heads) * d;
         look(w->q + i * d, w->k + from, w->v + from, kv, d, t, w->mixed + i * d);
     }
-    multiply(get(m, l, "self_attn.o_proj"), h, s->heads * d, w->mixed, w->back);
+    product(r, l, "self_attn.o_proj", h, s->heads * d, w->mixed, w->back);
     for (int64_t i = 0; i < h; i++)
         x[i] += w->back[i];
 }
 
-static void think(const struct random_model *m, int64_t l, double *x, struct scratch *w) {
-    int64_t h = m->shape.hidden, f = m->shape.intermediate;
-    norm(get(m, l, "post_attention_layernorm"), h, x, w->a);
-    multiply(get(m, l, "mlp.gate_proj"), f, h, w->a, w->gate);
-    multiply(get(m, l, "mlp.up_proj"), f, h, w->a, w->up);
+static void think(const struct reference *r, int64_t l, double *x, struct scratch *w) {
+    int64_t h = r->model->shape.hidden, f = r->model->shape.intermediate;
+    norm(get(r->model, l, "post_attention_layernorm"), h, x, w->a);
+    product(r, l, "mlp.gate_proj", f, h, w->a, w->gate);
+    product(r, l, "mlp.up_proj", f, h, w->a, w->up);
     for (int64_t i = 0; i < f; i++)
         w->gate[i] = w->gate[i] / (1 + exp(-w->gate[i])) * w->up[i];
-    multiply(get(m, l, "mlp.down_proj"), h, f, w->gate, w->back);
+    product(r, l, "mlp.down_proj", h, f, w->gate, w->back);
     for (int64_t i = 0; i < h; i++)
         x[i] += w->back[i];
 }
@@ -103,34 +130,59 @@ static double *doubles(int64_t n) {
     return xcalloc((size_t)n, sizeof(double));
 }
 
-static void layer(const struct random_model *m, int64_t l, int64_t n, double *x) {
-    const struct model_shape *s = &m->shape;
+static void layer(const struct reference *r, int64_t l, int64_t n, double *x) {
+    const struct model_shape *s = &r->model->shape;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     struct scratch w = {doubles(n * kv), doubles(n * kv),          doubles(s->hidden),       doubles(q),
                         doubles(q),      doubles(s->intermediate), doubles(s->intermediate), doubles(s->hidden)};
     for (int64_t t = 0; t < n; t++) {
-        attend(m, l, t, x + t * s->hidden, &w);
-        think(m, l, x + t * s->hidden, &w);
+        attend(r, l, t, x + t * s->hidden, &w);
+        think(r, l, x + t * s->hidden, &w);
     }
     double *all[] = {w.k, w.v, w.a, w.q, w.mixed, w.gate, w.up, w.back};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         free(all[i]);
 }
 
-void reference_logits(const struct random_model *m, const int32_t *ids, int64_t n, double *logits) {
+static void look_up(const struct reference *r, int32_t id, const float *embed, double *x) {
+    const struct random_part *p = r->adapter ? random_adapter_find(r->adapter, 0, "embed_tokens") : NULL;
+    int64_t h = r->model->shape.hidden, v = r->model->shape.vocabulary;
+    for (int64_t i = 0; i < h; i++) {
+        x[i] = (double)embed[id * h + i];
+        for (int64_t k = 0; p && k < p->rank; k++)
+            x[i] += p->scale * (double)p->b[i * p->rank + k] * (double)p->a[k * v + id];
+    }
+}
+
+static void speak(const struct reference *r, const float *head, const double *x, double *y) {
+    const struct random_part *p = r->adapter ? random_adapter_find(r->adapter, 0, "lm_head") : NULL;
+    int64_t h = r->model->shape.hidden, v = r->model->shape.vocabulary;
+    multiply(head, v, h, x, y);
+    for (int64_t o = 0; p && o < v; o++)
+        for (int64_t k = 0; k < p->rank; k++)
+            for (int64_t i = 0; i < h; i++)
+                y[o] += p->scale * (double)p->b[o * p->rank + k] * (double)p->a[k * h + i] * x[i];
+}
+
+void reference_logits_adapted(const struct random_model *m, const struct random_adapter *a, const int32_t *ids,
+                              int64_t n, double *logits) {
     const struct model_shape *s = &m->shape;
+    const struct reference r = {m, a};
     const float *embed = random_model_get(m, "model.embed_tokens.weight");
     const float *head = random_model_get(m, "lm_head.weight");
     double *x = doubles(n * s->hidden), *last = doubles(s->hidden);
     for (int64_t t = 0; t < n; t++)
-        for (int64_t i = 0; i < s->hidden; i++)
-            x[t * s->hidden + i] = (double)embed[ids[t] * s->hidden + i];
+        look_up(&r, ids[t], embed, x + t * s->hidden);
     for (int64_t l = 0; l < s->layers; l++)
-        layer(m, l, n, x);
+        layer(&r, l, n, x);
     for (int64_t t = 0; t < n; t++) {
         norm(random_model_get(m, "model.norm.weight"), s->hidden, x + t * s->hidden, last);
-        multiply(head ? head : embed, s->vocabulary, s->hidden, last, logits + t * s->vocabulary);
+        speak(&r, head ? head : embed, last, logits + t * s->vocabulary);
     }
     free(x);
     free(last);
+}
+
+void reference_logits(const struct random_model *m, const int32_t *ids, int64_t n, double *logits) {
+    reference_logits_adapted(m, NULL, ids, n, logits);
 }

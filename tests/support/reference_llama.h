@@ -2,9 +2,11 @@
 #ifndef TOLLGATE_TESTS_REFERENCE_LLAMA_H
 #define TOLLGATE_TESTS_REFERENCE_LLAMA_H
 
-#include "tests/support/random_model.h"
+#include "tests/support/random_adapter.h"
 
 /* Logits after each of n tokens: [n][vocabulary]. */
+void reference_logits_adapted(const struct random_model *m, const struct random_adapter *a, const int32_t *ids,
+                              int64_t n, double *logits);
 void reference_logits(const struct random_model *m, const int32_t *ids, int64_t n, double *logits);
 
 #endif

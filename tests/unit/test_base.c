@@ -128,6 +128,9 @@ Test(hash, known_answers) {
     sha256(SPAN("abc"), digest);
     cr_expect_str_eq(hex_put(digest, sizeof(digest), hex),
                      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    hmac_sha256(SPAN("Jefe"), SPAN("what do ya want for nothing?"), again); /* RFC 4231, case 2 */
+    cr_expect_str_eq(hex_put(again, sizeof(again), hex),
+                     "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     struct sha256 *running = sha256_new();
     sha256_add(running, SPAN("a"));
     sha256_add(running, SPAN("bc"));
@@ -143,6 +146,25 @@ static void expect_mask(const char *text, const char *masked) {
     strcpy(copy, text);
     copy[log_mask(copy, strlen(copy))] = '\0';
     cr_expect_str_eq(copy, masked);
+}
+
+Test(hash, base64_is_read_as_it_is_written) {
+    uint8_t mac[SHA256_BYTES];
+    char text[BASE64_MAX(SHA256_BYTES)];
+    struct str back;
+    random_bytes(mac, sizeof mac);
+    str_init(&back, 64);
+    for (size_t n = 0; n <= SHA256_BYTES; n++) {
+        str_clear(&back);
+        cr_expect(base64_read(span_of(base64_put(mac, n, text)), &back) && back.n == n);
+        cr_expect(n == 0 || memcmp(back.at, mac, n) == 0);
+    }
+    static const char *const wrong[] = {"A", "AB=", "AB===", "A*==", "AB==C", "AB", "=", "AAA A"};
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        str_clear(&back);
+        cr_expect_not(base64_read(span_of(wrong[i]), &back), "%s", wrong[i]);
+    }
+    str_fini(&back);
 }
 
 Test(log, secrets_are_masked_wherever_they_stand) {

@@ -33,7 +33,7 @@ struct bench {
 static void bench_open(struct bench *b, const struct random_model *m, const struct compute_ops *ops, int threads) {
     struct str why;
     str_init(&why, 1000);
-    struct compute_limits limits = {64, SEQUENCES * BLOCKS_A_SEQUENCE, 512, 512, threads};
+    struct compute_limits limits = {64, SEQUENCES * BLOCKS_A_SEQUENCE, 512, 512, threads, 0, 0};
     *b = (struct bench){.ops = ops};
     b->model = model_open(m->directory, "auto", &why);
     cr_assert(b->model, "%s", why.at);
@@ -44,7 +44,8 @@ static void bench_open(struct bench *b, const struct random_model *m, const stru
             b->blocks[s][i] = used * 13 % (SEQUENCES * BLOCKS_A_SEQUENCE);
         b->block_tab[s] = b->blocks[s];
     }
-    b->batch = (struct batch){0, b->ids, b->pos, b->seq, SEQUENCES, b->q_start, b->ctx_len, b->block_tab, 0, b->want};
+    b->batch = (struct batch){0,          b->ids,       b->pos, b->seq,  SEQUENCES, b->q_start,
+                              b->ctx_len, b->block_tab, 0,      b->want, {NULL, 0}, {NULL, 0}};
     b->logits = calloc(512 * (size_t)m->shape.vocabulary, sizeof *b->logits);
     str_fini(&why);
 }

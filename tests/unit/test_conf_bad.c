@@ -49,7 +49,6 @@ static const struct bad word_rows[] = {
 static const struct bad later_rows[] = {
     {"workers: 2\n", "1:10: error: workers above 1 is not supported yet"},
     {"redis: {url: \"redis://h\"}\n", "1:1: error: 'redis' is not supported yet"},
-    {"alerts: []\n", "1:1: error: 'alerts' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},

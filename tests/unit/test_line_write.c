@@ -124,3 +124,30 @@ Test(line_write, a_price_record_has_a_number_for_every_line) {
     cr_assert(strstr(line, "\"source\":\"list\"") && !strstr(line, "\"from\""));
     str_fini(&out);
 }
+
+Test(line_write, a_correction_says_whose_it_is_and_takes_members_as_they_are) {
+    struct str out;
+    struct json root;
+    struct json_fault fault;
+    int64_t n;
+    struct audit_record r = {.kind = AUDIT_ADJUST,
+                             .request = "req_1",
+                             .team = "search",
+                             .cost_nanousd = -7,
+                             .who = "anna",
+                             .reason = "price list of June",
+                             .members = SPAN("\"alias\":\"m\",\"list_nanousd\":-9")};
+    write_one(&r, &out);
+    cr_assert(json_check(str_span(&out), JSON_DEPTH_MAX, &root, &fault), "%s", out.at);
+    cr_assert(json_is(json_get(root, "kind"), "adjust") && json_is(json_get(root, "request"), "req_1"));
+    cr_assert(json_i64(json_get(root, "cost_nanousd"), &n) && n == -7);
+    cr_assert(json_i64(json_get(root, "list_nanousd"), &n) && n == -9);
+    str_fini(&out);
+    r.kind = AUDIT_SETTLE; /* members are of corrections and books alone */
+    r.list_nanousd = 12;
+    r.end_user = "0011";
+    write_one(&r, &out);
+    cr_assert(strstr(out.at, "\"list_nanousd\":12") && strstr(out.at, "\"end_user\":\"0011\""), "%s", out.at);
+    cr_assert(!strstr(out.at, "\"alias\"") && !strstr(out.at, "saved_nanousd"), "%s", out.at);
+    str_fini(&out);
+}

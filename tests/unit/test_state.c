@@ -125,3 +125,25 @@ Test(state, a_budget_without_end_is_seen_at_every_level) {
     }
     temp_free(&t);
 }
+
+Test(state, a_secret_is_made_once_and_read_by_all) {
+    struct temp_folder t = temp_new();
+    struct conf *c = conf_in(&t, "");
+    char first[STATE_SECRET_MAX], again[STATE_SECRET_MAX];
+    struct str why;
+    struct stat st;
+    str_init(&why, 4096);
+    cr_assert(state_make(c, &why));
+    cr_assert(state_secret(c, "end_user.key", first, &why), "%s", why.at);
+    cr_assert(state_secret(c, "end_user.key", again, &why) && strlen(first) == 64);
+    cr_assert_str_eq(first, again);
+    cr_assert_eq(stat(temp_name(&t, "var/state/end_user.key"), &st), 0);
+    cr_expect_eq(st.st_mode & 0777, 0600);
+    FILE *f = fopen(temp_name(&t, "var/state/end_user.key"), "w");
+    fputs("short\n", f);
+    fclose(f);
+    cr_assert_not(state_secret(c, "end_user.key", again, &why), "a file that holds something else is not overwritten");
+    conf_drop(c);
+    str_fini(&why);
+    temp_free(&t);
+}
