@@ -42,6 +42,7 @@ struct rate_slip { /* what a passed rate step lends: ended by budget_rate_end, e
     char *team;     /* owned */
     int64_t tokens; /* counted in advance; corrected at the end */
     int64_t at_us;  /* when they were counted */
+    bool shared;    /* counted where all processes count */
 };
 struct rate_limit_view { /* for the rate-limit headers: the tightest of key and team; -1: no such limit; a reset is the
                             time from now until nothing of the limit is used any more */

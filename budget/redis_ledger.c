@@ -252,12 +252,15 @@ static int64_t redis_settle(void *store, struct lease *lease, int64_t nanousd) {
 
 static enum progress redis_rate(void *store, const struct rate_ask *ask, struct rate_op *op) {
     struct redis_ledger *l = store;
-    return ledger_memory_ops.rate(l->memory, ask, op);
+    return rates_shared_step(l->rates, ask, op);
 }
 
 static void redis_rate_end(void *store, struct rate_slip *slip, int64_t tokens_used, int64_t now_us) {
     struct redis_ledger *l = store;
-    ledger_memory_ops.rate_end(l->memory, slip, tokens_used, now_us);
+    if (slip->open && slip->shared)
+        rates_shared_end(l->rates, slip, tokens_used);
+    else
+        ledger_memory_ops.rate_end(l->memory, slip, tokens_used, now_us);
 }
 
 /* --- recovery and views --- */
@@ -350,6 +353,8 @@ void *ledger_redis_new(struct redis *redis, const struct budget_redis *o, void *
     map_init(&l->calls);
     l->own = l->replay = log_get(l, o->log);
     l->own->own = true;
+    l->rates = rates_shared_new(l);
+    random_name(l->boot);
     redis_watch(redis, &l->watcher);
     return l;
 }
@@ -363,6 +368,7 @@ static void redis_free(void *store) {
         asked_free(a);
     }
     jobs_free(l);
+    rates_shared_free(l->rates);
     calls_free(l);
     logs_free(l);
     ledger_memory_ops.free(l->memory);

@@ -12,6 +12,7 @@
  *
  *     redis_ledger.c  the door: hold, raise, settle, views        redis_down.c   what is done without Redis
  *     redis_call.c    open calls, and tallies (contributions)     redis_settle.c the queue of settles
+ *     redis_rate.c    requests, tokens, slots
  *     redis_sync.c    hello, telling, renewing                    redis_job.c    scripts under way
  *     redis_words.c   arguments and replies */
 #ifndef TOLLGATE_BUDGET_REDIS_LEDGER_H
@@ -100,7 +101,7 @@ enum ledger_state {
     LEDGER_READY,
 };
 
-enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_KINDS };
+enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_RATE, JOB_KINDS };
 
 struct redis_ledger {
     struct redis *redis; /* not owned */
@@ -111,27 +112,29 @@ struct redis_ledger {
     int64_t slice; /* over FACTOR_ONE */
     void *memory;  /* owned: all that this process knows by itself */
     enum ledger_state state;
-    char epoch[EPOCH_MAX];
-    int64_t op;            /* the last operation that was sent */
-    int64_t op_answered;   /* the last that was answered */
-    bool began;            /* our leases of an earlier life are gone from Redis */
-    bool closed;           /* Redis said so at the last hold */
-    struct log_of *own;    /* in logs */
-    struct log_of *replay; /* whose records are being told */
-    struct list logs;      /* owned */
-    struct map calls;      /* struct open_call by request id, owned */
-    struct list queue;     /* of them: ended, oldest first */
-    struct list tallies;   /* all; the next to be looked at by the sweep comes first */
-    struct list asked;     /* struct asked, owned: holds and raises under way */
-    struct list under_way; /* struct job, owned */
-    int jobs[JOB_KINDS];   /* how many of each kind are */
-    bool telling;          /* since hello found another Redis, until everything was told */
+    char epoch[EPOCH_MAX], boot[EPOCH_MAX]; /* names of this data in Redis, and of this process */
+    int64_t op;                             /* the last operation that was sent */
+    int64_t op_answered;                    /* the last that was answered */
+    bool began;                             /* our leases of an earlier life are gone from Redis */
+    bool closed;                            /* Redis said so at the last hold */
+    struct log_of *own;                     /* in logs */
+    struct log_of *replay;                  /* whose records are being told */
+    struct list logs;                       /* owned */
+    struct map calls;                       /* struct open_call by request id, owned */
+    struct list queue;                      /* of them: ended, oldest first */
+    struct list tallies;                    /* all; the next to be looked at by the sweep comes first */
+    struct list asked;                      /* struct asked, owned: holds and raises under way */
+    struct rates_shared *rates;             /* owned */
+    struct list under_way;                  /* struct job, owned */
+    int jobs[JOB_KINDS];                    /* how many of each kind are */
+    bool telling;                           /* since hello found another Redis, until everything was told */
     int64_t renewed_us;
     int64_t now_us; /* wall, as told last */
     struct log_gate down_gate, bad_gate;
 };
 
 /* redis_words.c */
+void random_name(char out[EPOCH_MAX]);
 void words_init(struct words *w);
 void words_fini(struct words *w);
 void words_put(struct words *w, struct span text);
@@ -199,6 +202,14 @@ bool answer_good(struct redis_ledger *l, struct redis_call *call, int64_t op, co
 void job_told(struct job *j, bool good, const struct redis_value *reply, size_t at);
 /* Contributions of a log that are not told, as arguments; the job carries them. */
 void put_dirty(struct job *j, struct log_of *log, size_t most, struct words *w);
+
+/* redis_rate.c: rate limits that hold over all processes; without Redis each process counts by itself. */
+struct rates_shared *rates_shared_new(struct redis_ledger *l);
+void rates_shared_free(struct rates_shared *s);
+enum progress rates_shared_step(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op);
+void rates_shared_end(struct rates_shared *s, struct rate_slip *slip, int64_t tokens_used);
+void rates_shared_send(struct rates_shared *s);   /* what is to be corrected */
+void rates_shared_untold(struct rates_shared *s); /* Redis has lost it */
 
 /* redis_down.c */
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);

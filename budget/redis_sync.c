@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#include "gateway/base/hash.h"
-
 static struct redis_script hello = {.name = "hello", .text = lua_hello},
                            replay = {.name = "replay", .text = lua_replay},
                            restore = {.name = "restore", .text = lua_restore},
@@ -33,6 +31,7 @@ static void make_untold(struct redis_ledger *l) {
     for (struct map_entry *e = map_next(&l->calls, NULL); e; e = map_next(&l->calls, e))
         ((struct open_call *)e->value)->leased = false;
     settle_book_all(l);
+    rates_shared_untold(l->rates);
     l->own->ends = !l->began;
     l->telling = true;
 }
@@ -70,11 +69,10 @@ static void on_hello(struct redis_call *call, const struct redis_value *reply) {
 
 void sync_up(struct redis_ledger *l) {
     struct words w;
-    uint8_t random[EPOCH_MAX / 4];
-    char fresh[2 * sizeof random + 1];
+    char fresh[EPOCH_MAX];
     if (l->state == LEDGER_GREETING || l->jobs[JOB_HELLO])
         return;
-    random_bytes(random, sizeof random);
+    random_name(fresh);
     l->state = LEDGER_GREETING;
     struct job *j = job_new(l, JOB_HELLO, 0, on_hello);
     words_init(&w);
@@ -83,8 +81,9 @@ void sync_up(struct redis_ledger *l) {
     words_i64(&w, l->op_answered);
     words_puts(&w, l->epoch);
     words_i64(&w, l->now_us);
-    words_puts(&w, hex_put(random, sizeof random, fresh));
+    words_puts(&w, fresh);
     words_i64(&w, LEASE_LIVES_US);
+    words_puts(&w, l->boot);
     job_send(j, &w, &hello);
 }
 
@@ -310,6 +309,7 @@ void sync_tick(struct redis_ledger *l, int64_t now_us) {
     if (l->state != LEDGER_READY)
         return;
     settle_send(l);
+    rates_shared_send(l->rates);
     if (now_us >= l->renewed_us && now_us - l->renewed_us < RENEW_US)
         return;
     l->renewed_us = now_us;

@@ -6,7 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/hash.h"
+
 #define NUMBER_TEXT_MAX 24
+#define NAME_BYTES 10
+
+void random_name(char out[EPOCH_MAX]) {
+    uint8_t random[NAME_BYTES];
+    random_bytes(random, sizeof random);
+    hex_put(random, sizeof random, out);
+}
 
 void words_init(struct words *w) {
     *w = (struct words){0};

@@ -124,6 +124,7 @@ struct request {
     struct price price; /* of the choice that is being tried */
     struct bound bound;
     struct hold_op hold;
+    int64_t held_us; /* wall: when it was held */
     /* ADMIT */
     struct audit_op admitted;
     int64_t admitted_us; /* wall; 0: no admit record */

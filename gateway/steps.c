@@ -327,9 +327,12 @@ static enum walk refuse_budget(struct request *r) {
 
 static enum progress ask_ledger(struct request *r, int64_t needed) {
     struct budget *b = r->gateway->budget;
+    r->hold.waited_us += r->rate.waited_us; /* one patience with the ledger for the whole request */
+    r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
-    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, clock_wall_us(), &r->hold);
+    r->held_us = clock_wall_us();
+    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
 static int64_t price_choice(struct request *r) {
@@ -385,7 +388,7 @@ static uint64_t add_admit(struct request *r) {
     record_of(r, &record);
     uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
     if (seq && !raised)
-        r->admitted_us = now_us;
+        r->admitted_us = r->held_us; /* in whose period it was held: bill and ledger never differ at a period's edge */
     return seq;
 }
 

@@ -1,7 +1,7 @@
 -- Looks whether this is the Redis that the ledger knew. ARGV: who, the last operation that was answered, the epoch that
--- it knew ("" none), its time, a new epoch if one is needed, how long the ledger is then closed.
+-- it knew ("" none), its time, a new epoch if one is needed, how long the ledger is then closed, its boot.
 -- -> epoch, last operation, closed until, time
-local fresh, lives = take(), tonumber(take())
+local fresh, lives, boot = take(), tonumber(take()), take()
 now = math.max(now, tonumber(call('GET', base .. 'n') or '0'))
 local current = call('GET', base .. 'e')
 local last = call('HGET', base .. 'ops', who) or '0'
@@ -11,4 +11,5 @@ if not current or tonumber(last) < op then
   call('SET', base .. 'u', time_text(now + lives))
 end
 call('SET', base .. 'n', time_text(now))
+call('HSET', base .. 'boot', who, boot)
 return {current, last, call('GET', base .. 'u') or '0', time_text(now)}
