@@ -53,6 +53,10 @@ bool budget_ready(const struct budget *b) {
     return !b->ops->ready || b->ops->ready(b->store);
 }
 
+bool budget_settled(const struct budget *b) {
+    return !b->ops->settled || b->ops->settled(b->store);
+}
+
 void budget_replay_log(struct budget *b, const char *log) {
     if (b->ops->replay_log)
         b->ops->replay_log(b->store, log);

@@ -123,6 +123,8 @@ void budget_use_redis(struct budget *b, struct redis *r, const struct budget_red
 void budget_tick(struct budget *b, int64_t now_us);
 /* Whether holds are decided now by the ledger that they are meant for; false: as when_down says. */
 bool budget_ready(const struct budget *b);
+/* Whether every settle has arrived where it can; one that has not is told by the log at the next start. */
+bool budget_settled(const struct budget *b);
 /* Whose records budget_replay tells from now on; NULL: our own. */
 void budget_replay_log(struct budget *b, const char *log);
 

@@ -73,6 +73,7 @@ struct ledger_ops {
     void (*tick)(void *store, int64_t now_us);
     void (*replay_log)(void *store, const char *log);
     bool (*ready)(const void *store);
+    bool (*settled)(const void *store);
 };
 
 extern const struct ledger_ops ledger_memory_ops;

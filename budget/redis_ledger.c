@@ -320,6 +320,11 @@ static bool redis_ready(const void *store) {
     return l->state == LEDGER_READY && !l->closed;
 }
 
+static bool redis_settled(const void *store) {
+    const struct redis_ledger *l = store;
+    return l->state != LEDGER_READY || (list_empty(&l->queue) && l->jobs[JOB_SETTLE] == 0);
+}
+
 static void redis_tick(void *store, int64_t now_us) {
     sync_tick(store, now_us);
 }
@@ -386,4 +391,5 @@ const struct ledger_ops ledger_redis_ops = {.rate = redis_rate,
                                             .free = redis_free,
                                             .tick = redis_tick,
                                             .replay_log = redis_replay_log,
-                                            .ready = redis_ready};
+                                            .ready = redis_ready,
+                                            .settled = redis_settled};
