@@ -51,10 +51,18 @@ struct tally *tally_get(struct redis_ledger *l, struct log_of *log, const char *
     t = xcalloc(1, sizeof *t);
     memcpy(t->account, account, sizeof account);
     t->log = log;
+    t->from_us = from_us;
     t->to_us = to_us;
     map_put(&log->tallies, span_of(account), t);
     list_append(&l->tallies, &t->in_all);
     return t;
+}
+
+const struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us) {
+    char account[ACCOUNT_NAME_MAX];
+    snprintf(account, sizeof account, "%s/%" PRId64, scope, from_us / US_PER_S);
+    const struct tally *t = map_find(&l->own->tallies, span_of(account));
+    return t && t->seen ? t : NULL;
 }
 
 void tally_dirty(struct tally *t) {

@@ -91,34 +91,31 @@ static bool ask_redis(struct asked *a) {
 
 /* --- the answer --- */
 
-static void see_accounts(struct asked *a, const struct redis_value *reply, size_t at) {
+/* A raise under a newer conf may speak of budgets that the call does not stand in. */
+static bool stands_in(const struct open_call *c, const struct tally *t) {
+    for (int i = 0; c && i < c->n; i++) {
+        if (c->at[i] == t)
+            return true;
+    }
+    return !c;
+}
+
+static void see_accounts(struct asked *a, const struct redis_value *reply, size_t at,
+                         struct ledger_sums sums[LEASE_SCOPES_MAX]) {
     for (int i = 0; i < a->ask.n; i++) {
+        const struct ledger_scope *scope = &a->ask.scopes[i];
         struct tally *t = account_of(a->l, &a->ask, i);
         reply_told(reply, at + 4 * (size_t)i, &t->said);
         t->seen = true;
-    }
-}
-
-static void tell_remaining(struct asked *a) {
-    struct hold_op *op = a->op;
-    int64_t *left[] = {&op->remaining_key, &op->remaining_team, &op->remaining_organization};
-    for (size_t i = 0; i < ARRAY_LEN(left); i++)
-        *left[i] = -1;
-    for (int i = 0; i < a->ask.n; i++) {
-        const struct ledger_scope *s = &a->ask.scopes[i];
-        const struct told *said = &account_of(a->l, &a->ask, i)->said;
-        int64_t room, *to = left[s->level];
-        if (s->limit_nanousd == CONF_UNLIMITED)
-            continue;
-        if (__builtin_sub_overflow(s->limit_nanousd - said->settled, said->held, &room) || room < 0)
-            room = 0;
-        if (*to < 0 || room < *to)
-            *to = room;
+        news_terms(t, scope, a->ask.owners[scope->level].name);
+        sums[i] = sums_said(t);
+        sums[i].stands = stands_in(call_find(a->l, a->ask.request_id), t);
     }
 }
 
 static void granted(struct asked *a, const struct redis_value *reply) {
     struct redis_ledger *l = a->l;
+    struct ledger_sums sums[LEASE_SCOPES_MAX];
     a->ask.nanousd = reply_i64(reply, 1);
     memory_follow(l, &a->ask, a->op);
     struct open_call *c = call_find(l, a->ask.request_id);
@@ -126,28 +123,26 @@ static void granted(struct asked *a, const struct redis_value *reply) {
         c = call_new(l, &a->ask);
     c->leased = true;
     c->nanousd = a->ask.nanousd;
-    see_accounts(a, reply, 2);
-    tell_remaining(a);
+    see_accounts(a, reply, 2, sums);
+    ledger_tell(&a->ask, sums, a->op);
+    for (int i = 0; i < a->ask.n; i++)
+        news_passed(l, account_of(l, &a->ask, i));
 }
 
 static void refused(struct asked *a, const struct redis_value *reply) {
-    int64_t i = reply_i64(reply, 1) - 1;
+    struct ledger_sums sums[LEASE_SCOPES_MAX];
+    int i = (int)reply_i64(reply, 1) - 1;
+    int64_t need = reply_i64(reply, 3);
+    bool share = span_is(reply_text(reply, 2), "share");
     a->op->err = ERR_LEDGER;
     if (i < 0 || i >= a->ask.n)
         return;
-    const struct ledger_scope *s = &a->ask.scopes[i];
-    see_accounts(a, reply, 4);
-    const struct tally *t = account_of(a->l, &a->ask, (int)i);
-    a->op->err = span_is(reply_text(reply, 2), "share") ? ERR_HOLD_SHARE : ERR_BUDGET;
-    a->op->refusal = (struct refusal){.level = s->level,
-                                      .scope = s->owner,
-                                      .period = s->period,
-                                      .limit_nanousd = s->limit_nanousd,
-                                      .settled_nanousd = t->said.settled,
-                                      .held_nanousd = t->said.held,
-                                      .needed_nanousd = reply_i64(reply, 3),
-                                      .resets_us = t->to_us};
-    tell_remaining(a);
+    see_accounts(a, reply, 4, sums);
+    if (share)
+        ledger_refuse(&a->ask, sums, i, need, ERR_HOLD_SHARE, a->op);
+    else if ((i = ledger_judge(&a->ask, sums, need, a->op)) >= 0)
+        news_refused(a->l, account_of(a->l, &a->ask, i));
+    ledger_tell(&a->ask, sums, a->op);
 }
 
 /* Nobody knows whether it was done: what a hold may have set aside is given back, what a raise may have is in its lease. */
@@ -277,13 +272,6 @@ static void redis_replay(void *store, const struct ledger_ask *ask) {
     tallies_replay(l, ask);
 }
 
-static const struct tally *said_of(const struct redis_ledger *l, const char *scope, int64_t from_us) {
-    char account[ACCOUNT_NAME_MAX];
-    snprintf(account, sizeof account, "%s/%lld", scope, (long long)(from_us / US_PER_S));
-    const struct tally *t = map_find(&l->own->tallies, span_of(account));
-    return t && t->seen ? t : NULL;
-}
-
 struct view {
     const struct redis_ledger *l;
     void (*see)(const struct ledger_account *a, void *user);
@@ -293,7 +281,7 @@ struct view {
 static void see_shared(const struct ledger_account *a, void *user) {
     const struct view *v = user;
     struct ledger_account all = *a;
-    const struct tally *t = said_of(v->l, a->name, a->from_us);
+    const struct tally *t = tally_said(v->l, a->name, a->from_us);
     if (t) {
         all.settled_nanousd = t->said.settled;
         all.held_nanousd = t->said.held;
@@ -313,6 +301,13 @@ static void redis_each(void *store, int64_t now_us, void (*see)(const struct led
 static void redis_spend(void *store, const char *owner, int64_t now_us, struct spend_view *out) {
     struct redis_ledger *l = store;
     ledger_memory_ops.spend(l->memory, owner, now_us, out);
+}
+
+static void redis_watch_news(void *store, budget_watcher *see, void *user) {
+    struct redis_ledger *l = store;
+    l->see = see;
+    l->user = user;
+    ledger_memory_ops.watch(l->memory, news_of_memory, l);
 }
 
 static bool redis_ready(const void *store) {
@@ -388,6 +383,7 @@ const struct ledger_ops ledger_redis_ops = {.rate = redis_rate,
                                             .replay = redis_replay,
                                             .each = redis_each,
                                             .spend = redis_spend,
+                                            .watch = redis_watch_news,
                                             .free = redis_free,
                                             .tick = redis_tick,
                                             .replay_log = redis_replay_log,

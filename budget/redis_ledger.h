@@ -12,7 +12,7 @@
  *
  *     redis_ledger.c  the door: hold, raise, settle, views        redis_down.c   what is done without Redis
  *     redis_call.c    open calls, and tallies (contributions)     redis_settle.c the queue of settles
- *     redis_rate.c    requests, tokens, slots
+ *     redis_rate.c    requests, tokens, slots                     redis_news.c   warnings, refusals, overruns
  *     redis_sync.c    hello, telling, renewing                    redis_job.c    scripts under way
  *     redis_words.c   arguments and replies */
 #ifndef TOLLGATE_BUDGET_REDIS_LEDGER_H
@@ -60,7 +60,7 @@ struct log_of; /* a log that contributes: our own, or one of a process that is g
 struct tally { /* what one log has settled in one account, all in all */
     char account[ACCOUNT_NAME_MAX];
     struct log_of *log; /* not owned */
-    int64_t to_us;      /* end of the period */
+    int64_t from_us, to_us;
     int64_t settled, overrun;
     int refs; /* calls that will settle here, and jobs that carry it */
     bool dirty;
@@ -68,6 +68,10 @@ struct tally { /* what one log has settled in one account, all in all */
     struct link in_all;
     bool seen; /* `said` holds */
     struct told said;
+    struct ledger_scope terms; /* of the budget, as asked last; n_warn 0 where none was */
+    char owner[OWNER_NAME_MAX];
+    int64_t warned; /* the highest share that we know to be told */
+    bool refused;   /* the first refusal is told */
 };
 
 struct log_of {
@@ -101,7 +105,7 @@ enum ledger_state {
     LEDGER_READY,
 };
 
-enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_RATE, JOB_KINDS };
+enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_RATE, JOB_MARK, JOB_KINDS };
 
 struct redis_ledger {
     struct redis *redis; /* not owned */
@@ -131,6 +135,8 @@ struct redis_ledger {
     int64_t renewed_us;
     int64_t now_us; /* wall, as told last */
     struct log_gate down_gate, bad_gate;
+    budget_watcher *see; /* NULL: nobody */
+    void *user;
 };
 
 /* redis_words.c */
@@ -156,6 +162,8 @@ struct tally *tally_get(struct redis_ledger *l, struct log_of *log, const char *
                         const struct zone *zone, int64_t now_us);
 void tally_add(struct tally *t, int64_t nanousd, int64_t overrun);
 void tally_dirty(struct tally *t);
+/* Our own, when Redis has told of it; NULL otherwise. */
+const struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us);
 void tallies_replay(struct redis_ledger *l, const struct ledger_ask *ask);
 void tallies_sweep(struct redis_ledger *l, int64_t now_us);
 const char *tally_keep_s(const struct tally *t); /* for EXPIRE; "" never */
@@ -210,6 +218,13 @@ enum progress rates_shared_step(struct rates_shared *s, const struct rate_ask *a
 void rates_shared_end(struct rates_shared *s, struct rate_slip *slip, int64_t tokens_used);
 void rates_shared_send(struct rates_shared *s);   /* what is to be corrected */
 void rates_shared_untold(struct rates_shared *s); /* Redis has lost it */
+
+/* redis_news.c */
+struct ledger_sums sums_said(const struct tally *t);
+void news_terms(struct tally *t, const struct ledger_scope *scope, const char *owner);
+void news_passed(struct redis_ledger *l, struct tally *t);
+void news_refused(struct redis_ledger *l, struct tally *t);
+void news_of_memory(const struct budget_news *n, void *user);
 
 /* redis_down.c */
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
