@@ -123,7 +123,6 @@ static void begin(struct words *w, struct redis_ledger *l, int64_t now_us, const
     words_begin(w, l, now_us);
     words_puts(w, verb);
     words_i64(w, LEASE_LIVES_US);
-    words_puts(w, l->boot);
 }
 
 static bool ask_redis(struct rate_asked *a) {

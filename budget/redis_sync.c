@@ -81,9 +81,9 @@ void sync_up(struct redis_ledger *l) {
     words_i64(&w, l->op_answered);
     words_puts(&w, l->epoch);
     words_i64(&w, l->now_us);
+    words_puts(&w, l->boot);
     words_puts(&w, fresh);
     words_i64(&w, LEASE_LIVES_US);
-    words_puts(&w, l->boot);
     job_send(j, &w, &hello);
 }
 

@@ -59,6 +59,7 @@ void words_begin(struct words *w, struct redis_ledger *l, int64_t now_us) {
     words_i64(w, ++l->op);
     words_puts(w, l->epoch);
     words_i64(w, now_us);
+    words_puts(w, l->boot);
 }
 
 bool words_run(struct redis_ledger *l, struct words *w, struct redis_script *script, struct redis_call *call) {

@@ -1,7 +1,7 @@
 -- Looks whether this is the Redis that the ledger knew. ARGV: who, the last operation that was answered, the epoch that
--- it knew ("" none), its time, a new epoch if one is needed, how long the ledger is then closed, its boot.
+-- it knew ("" none), its time, its boot, a new epoch if one is needed, how long the ledger is then closed.
 -- -> epoch, last operation, closed until, time
-local fresh, lives, boot = take(), tonumber(take()), take()
+local fresh, lives = take(), tonumber(take())
 now = math.max(now, tonumber(call('GET', base .. 'n') or '0'))
 local current = call('GET', base .. 'e')
 local last = call('HGET', base .. 'ops', who) or '0'

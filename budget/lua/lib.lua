@@ -1,7 +1,9 @@
 -- What all scripts of the ledger share. KEYS[1] is how every key of the ledger begins, with the one hash tag of them all;
--- ARGV: who asks (a log, by name), the number of this operation, the epoch that it believes in, its time.
+-- ARGV: who asks (a log, by name), the number of this operation, the epoch that it believes in, its time, its boot: the
+-- name of one life of a process, so that what a dead one had sent is not done after its successor's hello.
 --
 --   e epoch   u closed until   n newest time ever seen   ops who -> last operation   seen who -> when it was last here
+--   boot who -> boot
 --   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls, c:WHO and v:WHO what each log contributed
 --   l:WHO id -> lease    t:WHO id -> tombstone of an expired lease    x leases by expiry    o owner -> held
 --
@@ -12,7 +14,8 @@ local call, sub, fmt, floor = redis.call, string.sub, string.format, math.floor
 local HALF = 1000000000
 local MAX_HIGH, MAX_LOW = 9223372036, 854775807
 local EXPIRED_A_STEP = 16
-local at = 5 -- of the next argument
+local boot = ARGV[5]
+local at = 6 -- of the next argument
 
 local function take()
   at = at + 1
@@ -174,7 +177,7 @@ local function told(name)
 end
 
 local function begin()
-  if call('GET', base .. 'e') ~= epoch then return {'EPOCH'} end
+  if call('GET', base .. 'e') ~= epoch or call('HGET', base .. 'boot', who) ~= boot then return {'EPOCH'} end
   if op <= tonumber(call('HGET', base .. 'ops', who) or '0') then return {'STALE'} end
   now = math.max(now, tonumber(call('GET', base .. 'n') or '0'))
   call('SET', base .. 'n', time_text(now))

@@ -1,12 +1,12 @@
 -- Requests, tokens and calls in flight of a key and its team as one step, or what became of calls that passed one.
 -- r:OWNER  q, t: a minute of requests and of tokens, as cells {first last count}...; f:WHO calls in flight, "boot:number"
---   "step" lives boot tokens n {owner requests tokens in_flight mine}
+--   "step" lives tokens n {owner requests tokens in_flight mine}
 --   -> OK|NO now {used empty_us used empty_us}... [NO: level kind wait_us, -1 never]   EPOCH   STALE
---   "end" lives boot n {owner counted used at_us} n {owner mine}
+--   "end" lives n {owner counted used at_us} n {owner mine}
 --   -> OK
 local no = begin()
 if no then return no end
-local verb, lives, boot = take(), tonumber(take()), take()
+local verb, lives = take(), tonumber(take())
 local MINUTE, CELL, SLOT_RETRY, KEPT_S = 60000000, 1000000, 1000000, 3600
 
 local function owner_key(owner)
