@@ -118,12 +118,11 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
 int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd);
 
 /* --- a ledger that processes share --- */
-enum ledger_down { LEDGER_DOWN_REFUSE, LEDGER_DOWN_LEASED, LEDGER_DOWN_ALLOW };
 struct redis;
 struct budget_redis {
     const char *log;    /* whose settles this process tells: chain and identity of its audit log; copied */
     int64_t timeout_us; /* all waits of one request together */
-    enum ledger_down when_down;
+    enum conf_when_down when_down;
     int64_t slice; /* what a process may lease of a limit at once, over FACTOR_ONE */
     int64_t now_us;
 };

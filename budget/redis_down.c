@@ -23,7 +23,7 @@ static void say_it(struct redis_ledger *l, const struct ledger_ask *ask) {
     uint64_t swallowed;
     if (!log_gate_open(&l->down_gate, ask->now_us, &swallowed))
         return;
-    if (l->when_down == LEDGER_DOWN_ALLOW)
+    if (l->when_down == WHEN_DOWN_ALLOW)
         log_warn("the Redis ledger does not answer: this process's own knowledge decides request=%s others=%llu",
                  ask->request_id, (unsigned long long)swallowed);
     else
@@ -33,7 +33,7 @@ static void say_it(struct redis_ledger *l, const struct ledger_ask *ask) {
 
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op) {
     say_it(l, ask);
-    if (l->when_down != LEDGER_DOWN_ALLOW) {
+    if (l->when_down != WHEN_DOWN_ALLOW) {
         op->err = ERR_LEDGER;
         return PROGRESS_DONE;
     }
@@ -47,7 +47,7 @@ enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, s
                          struct hold_op *op) {
     struct open_call *c = call_find(l, lease->request_id);
     say_it(l, ask);
-    if (l->when_down != LEDGER_DOWN_ALLOW) {
+    if (l->when_down != WHEN_DOWN_ALLOW) {
         op->err = ERR_LEDGER;
         return PROGRESS_DONE;
     }

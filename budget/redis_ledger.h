@@ -112,7 +112,7 @@ struct redis_ledger {
     struct redis_watcher watcher;
     char base[BASE_MAX]; /* how every key begins */
     int64_t timeout_us;
-    enum ledger_down when_down;
+    enum conf_when_down when_down;
     int64_t slice; /* over FACTOR_ONE */
     void *memory;  /* owned: all that this process knows by itself */
     enum ledger_state state;

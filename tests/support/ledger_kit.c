@@ -16,7 +16,7 @@ void kit_end(void) {
     real_redis_end(&kit.redis);
 }
 
-void process_start(struct process *p, const char *log, enum ledger_down when_down) {
+void process_start(struct process *p, const char *log, enum conf_when_down when_down) {
     *p = (struct process){.log = log};
     house_init(&p->h);
     sync_redis_open(&p->s, kit.redis.socket, "tg:");

@@ -24,7 +24,7 @@ extern struct kit kit;
 
 void kit_begin(void);
 void kit_end(void);
-void process_start(struct process *p, const char *log, enum ledger_down when_down);
+void process_start(struct process *p, const char *log, enum conf_when_down when_down);
 void process_ready(struct process *p); /* connected, and everything told */
 void process_stop(struct process *p);  /* as kill -9 does: nothing more is told */
 enum err process_hold(struct process *p, int key, const char *id, int64_t nanousd, struct hold_op *op);

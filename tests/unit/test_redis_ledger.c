@@ -9,8 +9,8 @@
 TestSuite(redis_ledger, .init = kit_begin, .fini = kit_end);
 
 static void two_with_limit(struct process *p, struct process *q, int64_t team_nanousd) {
-    process_start(p, "one", LEDGER_DOWN_REFUSE);
-    process_start(q, "two", LEDGER_DOWN_REFUSE);
+    process_start(p, "one", WHEN_DOWN_REFUSE);
+    process_start(q, "two", WHEN_DOWN_REFUSE);
     house_limit(&p->h, LEVEL_TEAM, team_nanousd);
     house_limit(&q->h, LEVEL_TEAM, team_nanousd);
     process_ready(p);
@@ -44,7 +44,7 @@ Test(redis_ledger, a_limit_is_one_for_all_processes) {
 Test(redis_ledger, a_hold_stands_at_every_level_or_at_none) {
     struct process p;
     struct hold_op op;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_KEY, 100);
     house_limit(&p.h, LEVEL_TEAM, 100);
     house_limit(&p.h, LEVEL_ORGANIZATION, 50);
@@ -75,7 +75,7 @@ Test(redis_ledger, large_amounts_are_exact) {
                                  INT64_MAX};
     struct process p;
     struct hold_op a, b, c;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 1);
     process_ready(&p);
     for (size_t i = 0; i < ARRAY_LEN(at); i++) {
@@ -98,7 +98,7 @@ Test(redis_ledger, large_amounts_are_exact) {
 Test(redis_ledger, what_was_not_answered_changes_nothing_twice) {
     struct process p;
     struct hold_op a, b;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
     p.s.mode = SYNC_UNHEARD; /* done, and nobody knows */
@@ -129,7 +129,7 @@ Test(redis_ledger, what_was_not_answered_changes_nothing_twice) {
 Test(redis_ledger, a_hold_that_was_overtaken_is_not_done_late) {
     struct process p;
     struct hold_op a, b;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
     p.s.mode = SYNC_OVERTAKEN;
@@ -154,7 +154,7 @@ Test(redis_ledger, a_dead_process_s_holds_are_charged_until_its_log_has_spoken) 
     cr_assert(kit_account(&q, TEAM, "h") == 0 && kit_account(&q, TEAM, "p") == 60 && kit_account(&q, TEAM, "k") == 0);
     cr_assert_eq(process_hold(&q, 0, "c", 34, &c), ERR_BUDGET);
     cr_assert(c.refusal.settled_nanousd == 7 && c.refusal.held_nanousd == 60);
-    process_start(&p, "one", LEDGER_DOWN_REFUSE); /* its log has b at 7 and settles a at 20 */
+    process_start(&p, "one", WHEN_DOWN_REFUSE); /* its log has b at 7 and settles a at 20 */
     house_limit(&p.h, LEVEL_TEAM, 100);
     budget_replay_log(p.h.b, NULL);
     budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 7);
@@ -171,7 +171,7 @@ Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     struct process r; /* while p lives, its log is its own */
-    process_start(&r, "three", LEDGER_DOWN_REFUSE);
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
     budget_replay_log(r.h.b, "one");
     budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 0);
     process_tick(&r);
@@ -179,7 +179,7 @@ Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
     process_stop(&r);
     process_stop(&p);
     kit_pass(5 * US_PER_S, &q, NULL);
-    process_start(&r, "three", LEDGER_DOWN_REFUSE);
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
     house_limit(&r.h, LEVEL_TEAM, 100);
     budget_replay_log(r.h.b, "one");
     budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 60);
@@ -232,7 +232,7 @@ Test(redis_ledger, after_a_flush_everything_is_told_again_before_anything_is_hel
 Test(redis_ledger, an_older_redis_is_noticed_by_the_number_of_the_last_operation) {
     struct process p;
     struct hold_op a, b;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
     cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
@@ -253,8 +253,8 @@ Test(redis_ledger, an_older_redis_is_noticed_by_the_number_of_the_last_operation
 Test(redis_ledger, without_redis_calls_are_refused_or_held_locally_and_told_later) {
     struct process p, q;
     struct hold_op a, b, c;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
-    process_start(&q, "two", LEDGER_DOWN_ALLOW);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    process_start(&q, "two", WHEN_DOWN_ALLOW);
     house_limit(&p.h, LEVEL_TEAM, 100);
     house_limit(&q.h, LEVEL_TEAM, 100);
     p.s.mode = q.s.mode = SYNC_DOWN; /* it starts without Redis */
@@ -278,7 +278,7 @@ Test(redis_ledger, without_redis_calls_are_refused_or_held_locally_and_told_late
 Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
     struct process p;
     struct hold_op a;
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     process_ready(&p);
     int sent = p.s.sent;
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);

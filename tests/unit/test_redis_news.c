@@ -18,7 +18,7 @@ static void hear(const struct budget_news *n, void *user) {
 
 static void start(struct process *p, const char *log, struct heard *h) {
     static int64_t warn[] = {FACTOR_ONE / 2, FACTOR_ONE * 8 / 10};
-    process_start(p, log, LEDGER_DOWN_REFUSE);
+    process_start(p, log, WHEN_DOWN_REFUSE);
     house_limit(&p->h, LEVEL_TEAM, 100);
     p->h.team_budget.n_warn = 2;
     p->h.team_budget.warn = warn;

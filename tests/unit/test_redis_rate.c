@@ -23,8 +23,8 @@ static void end(struct process *p, struct rate_op *op, int64_t used) {
 }
 
 static void two_with(struct process *p, struct process *q, struct conf_limits limits) {
-    process_start(p, "one", LEDGER_DOWN_REFUSE);
-    process_start(q, "two", LEDGER_DOWN_REFUSE);
+    process_start(p, "one", WHEN_DOWN_REFUSE);
+    process_start(q, "two", WHEN_DOWN_REFUSE);
     p->h.teams[0].limits = q->h.teams[0].limits = limits;
     process_ready(p);
     process_ready(q);
@@ -100,7 +100,7 @@ Test(redis_rate, slots_end_with_their_process) {
     cr_assert_eq(rate(&q, 0, 0, &c), ERR_RATE);
     kit_pass(5 * US_PER_S, &q, NULL);
     cr_assert_eq(rate(&q, 0, 0, &c), ERR_NONE);
-    process_start(&p, "one", LEDGER_DOWN_REFUSE);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
     p.h.teams[0].limits = q.h.teams[0].limits;
     kit_pass(US_PER_S, &p, &q);
     cr_assert_eq(rate(&p, 0, 0, &a), ERR_RATE);
