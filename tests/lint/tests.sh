@@ -90,7 +90,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 walk=' admin admin_finance alert watch admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=' admin admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0
