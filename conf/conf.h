@@ -258,7 +258,16 @@ struct conf {
         int64_t database;
         const char *prefix;
         int64_t timeout_us, connect_us;
-        int when_down_budget; /* enum conf_when_down */
+        int when_down_budget;       /* enum conf_when_down */
+        struct {                    /* n_addresses 0: none */
+            const char **addresses; /* "host:port" */
+            size_t n_addresses;
+            const char *master, *user, *password;
+        } sentinel;
+        struct { /* n_addresses 0: no cluster */
+            const char **addresses;
+            size_t n_addresses;
+        } cluster;
     } redis;
     const char *state_directory;
     bool state_writable_keys;    /* acts may add keys at run time */

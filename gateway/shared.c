@@ -24,7 +24,15 @@ bool shared_open(struct gateway *g, struct str *why) {
                               .prefix = c->redis.prefix,
                               .name = name,
                               .timeout_us = c->redis.timeout_us,
-                              .connect_us = c->redis.connect_us};
+                              .connect_us = c->redis.connect_us,
+                              .sentinels = c->redis.sentinel.addresses,
+                              .n_sentinels = c->redis.sentinel.n_addresses,
+                              .master = c->redis.sentinel.master,
+                              .sentinel_user = c->redis.sentinel.user,
+                              .sentinel_password = c->redis.sentinel.password,
+                              .cluster = c->redis.cluster.n_addresses > 0,
+                              .seeds = c->redis.cluster.addresses,
+                              .n_seeds = c->redis.cluster.n_addresses};
     g->redis = redis_open(g->loop, &o, why);
     return g->redis != NULL;
 }
