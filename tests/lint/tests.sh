@@ -28,6 +28,7 @@ audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
+audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
@@ -80,7 +81,10 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
+walk=' admin admin_finance alert watch
+ keys recent self_service admin_requests client
+ admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk=" $(echo $walk) "
 
 bad=0
 has_test() {
