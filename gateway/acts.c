@@ -30,6 +30,7 @@ struct acts {
     struct redis_call call;
     char key[KEY_MAX], cursor[CURSOR_MAX];
     struct map seen; /* digests of lines that the stream holds */
+    struct map own;  /* digests of lines that stand here: what comes back is not written again */
     struct list out; /* struct outgoing: ours, and not known to be in the stream */
     bool following;  /* read to the end once since the connection */
     bool adding;     /* the question that is out is an XADD of the first of `out` */
@@ -39,16 +40,21 @@ struct acts {
 
 /* ---- what is known ---- */
 
-static bool mark(struct acts *a, struct span line) {
+static void mark(struct map *lines, struct span line) {
     uint8_t digest[SHA256_BYTES];
     sha256(line, digest);
-    return map_put(&a->seen, span_from(digest, sizeof digest), a) != NULL;
+    map_put(lines, span_from(digest, sizeof digest), lines);
 }
 
-static bool is_seen(const struct acts *a, struct span line) {
+static bool is_marked(const struct map *lines, struct span line) {
     uint8_t digest[SHA256_BYTES];
     sha256(line, digest);
-    return map_find(&a->seen, span_from(digest, sizeof digest)) != NULL;
+    return map_find(lines, span_from(digest, sizeof digest)) != NULL;
+}
+
+static void forget_all(struct map *lines) {
+    map_fini(lines);
+    map_init(lines);
 }
 
 static void drop_out(struct acts *a) {
@@ -56,9 +62,13 @@ static void drop_out(struct acts *a) {
         free(container_of(k, struct outgoing, in_list));
 }
 
+static void note_own(struct span line, void *acts) {
+    mark(&((struct acts *)acts)->own, line);
+}
+
 static void see_own(struct span line, void *acts) {
     struct acts *a = acts;
-    if (!line.n || is_seen(a, line))
+    if (!line.n || is_marked(&a->seen, line))
         return;
     struct outgoing *o = xcalloc(1, sizeof *o + line.n);
     o->n = line.n;
@@ -69,6 +79,7 @@ static void see_own(struct span line, void *acts) {
 void acts_add(struct acts *a, struct span line) {
     if (!a || !a->following) /* what is not followed yet is compared as a whole later */
         return;
+    note_own(line, a);
     see_own(line, a);
     a->look_us = 0;
 }
@@ -91,12 +102,19 @@ static bool take_entry(struct acts *a, const struct redis_value *entry) {
     uint64_t swallowed;
     if (!id.n || id.n >= CURSOR_MAX - 1)
         return false;
-    enum err e = line.n ? a->ops->take(line, a->user) : ERR_INVALID;
+    enum err e = ERR_NONE;
+    if (!line.n)
+        e = ERR_INVALID;
+    else if (!is_marked(&a->own, line))
+        e = a->ops->take(line, a->user);
     if (e == ERR_INVALID && log_gate_open(&a->bad, clock_mono_us(), &swallowed))
         log_warn("an entry of %s is no act of ours and is passed over more=%" PRIu64, a->key, swallowed);
     if (e && e != ERR_INVALID)
         return false;
-    mark(a, line);
+    if (line.n)
+        mark(&a->seen, line);
+    if (!e)
+        mark(&a->own, line);
     snprintf(a->cursor, sizeof a->cursor, "(%.*s", SPAN_ARG(id));
     return true;
 }
@@ -124,7 +142,7 @@ static void on_added(struct acts *a, const struct redis_value *reply) {
     if (!k || reply->kind != REDIS_TEXT)
         return;
     struct outgoing *o = container_of(k, struct outgoing, in_list);
-    mark(a, span_from(o->line, o->n));
+    mark(&a->seen, span_from(o->line, o->n));
     list_remove(&a->out, k);
     free(o);
     a->look_us = 0;
@@ -176,8 +194,9 @@ static void on_up(struct redis_watcher *w) {
     struct acts *a = container_of(w, struct acts, watcher);
     redis_forget(a->redis, &a->call);
     drop_out(a);
-    map_fini(&a->seen);
-    map_init(&a->seen);
+    forget_all(&a->seen);
+    forget_all(&a->own);
+    a->ops->each(note_own, a, a->user);
     a->following = false;
     snprintf(a->cursor, sizeof a->cursor, "-");
     a->look_us = 0;
@@ -197,6 +216,7 @@ struct acts *acts_new(struct redis *r, const struct acts_ops *ops, void *user) {
     snprintf(a->key, sizeof a->key, "%sstate", r->prefix);
     snprintf(a->cursor, sizeof a->cursor, "-");
     map_init(&a->seen);
+    map_init(&a->own);
     list_init(&a->out);
     redis_watch(r, &a->watcher);
     return a;
@@ -209,5 +229,6 @@ void acts_free(struct acts *a) {
     redis_unwatch(a->redis, &a->watcher);
     drop_out(a);
     map_fini(&a->seen);
+    map_fini(&a->own);
     free(a);
 }

@@ -105,6 +105,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     g->stranger_second = second;
     watch_tick(g, now_us);
     keys_tick(g, now_us);
+    shared_tick(g, now_us);
     alerts_tick(g, now_us);
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
