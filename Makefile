@@ -14,7 +14,7 @@ LDFLAGS += -fsanitize=$(SAN)
 endif
 
 # Rooms in dependency order: the floor knows nobody, the hall knows all.
-ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/cli
+ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/finance gateway/cli
 OBJ := $(patsubst %.c,$(BUILD)/%.o,$(foreach room,$(ROOMS),$(wildcard $(room)/*.c)))
 MAIN := $(BUILD)/gateway/main.o
 LIB := $(BUILD)/libtollgate.a

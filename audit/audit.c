@@ -57,7 +57,14 @@ uint64_t audit_add(struct audit *a, const struct audit_record *r, int64_t now_us
     return seq;
 }
 
+/* A disk that does not answer tells nobody anything: who waits for it is told by the turn. */
+static void wake_stalled(struct audit *a) {
+    if (a->waiting && !audit_healthy(a))
+        chain_wake(a);
+}
+
 void audit_flush(struct audit *a) {
+    wake_stalled(a);
     if (a->batch.n == 0)
         return;
     struct batch *b = xcalloc(1, sizeof *b);

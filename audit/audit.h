@@ -11,6 +11,7 @@
 #define TOLLGATE_AUDIT_H
 
 #include "conf/conf.h"
+#include "gateway/base/json.h"
 #include "gateway/base/loop.h"
 #include "gateway/base/usage.h"
 
@@ -58,6 +59,7 @@ enum audit_kind {
     AUDIT_ADJUST, /* a settle's cost corrected: the bill is the sum of settles and adjusts */
     AUDIT_CLOSE,  /* a month's books, frozen */
     AUDIT_ROLLUP, /* a part of a closed month's totals: outlives the settles that it sums up */
+    AUDIT_SHRED,  /* a data key of stored content was destroyed */
     AUDIT_KINDS
 };
 extern const char *const audit_kind_names[AUDIT_KINDS];
@@ -102,12 +104,16 @@ struct audit_record {
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
     const char *upstream_id;
-    const char *request_digest, *answer_digest;              /* SHA-256 hex of bodies; NULL */
+    const char *request_digest, *answer_digest; /* HMAC-SHA256 hex of bodies; NULL */
+    const char *content_file, *content_digest;  /* where the bodies are stored; NULL: nowhere */
+    int64_t content_offset, content_bytes;
+    bool content_lost;                                       /* the bodies should have been stored and were not */
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
-    int64_t count;                                           /* refuse records that stand for many strangers; 0: one */
-    bool recovered; /* settled at a start, at its largest hold; set by this room */
+    const char *scope; /* admin and note records: the budget that they are about, "team/search/month@UTC" */
+    int64_t count;     /* refuse records that stand for many strangers; 0: one */
+    bool recovered;    /* settled at a start, at its largest hold; set by this room */
     struct span
         members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };
@@ -156,6 +162,20 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The frame that every record has, read without JSON. */
+struct audit_frame {
+    uint64_t seq;
+    int kind; /* enum audit_kind; -1: of a later version */
+    struct span time, request;
+    char hash[SHA256_HEX_MAX];
+};
+must_check bool audit_frame(struct span text, struct audit_frame *out);
+/* For reports over long logs: members of an object or elements of an array one after another, without any check of what
+ * they hold. Begin with the value's own bytes; an element's name is empty. A string that has escapes is checked
+ * (json_check) before it is decoded. */
+bool audit_next(struct span *rest, struct span *name, struct json *value);
+/* Members by name in one pass, quickest when the names stand in the order of the members. */
+void audit_pick(struct span object, const struct span *names, struct json *out, size_t n);
 /* The last n lines of every chain; with `follow` also each line that is added later, until `see` returns false. */
 must_check bool audit_tail(const char *directory, size_t n, bool follow,
                            bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);

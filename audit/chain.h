@@ -16,6 +16,7 @@ struct audit_tuning { /* constants that a test may need otherwise */
     size_t queue_max_bytes; /* what new calls may fill; what ends a call may take twice that */
     const struct writer_calls *calls;
     int64_t retry_us, patience_us; /* ask a refusing disk again; wait for it at open and close */
+    int64_t stall_us;              /* a disk that has not answered for so long counts as refusing */
 };
 extern const struct audit_tuning audit_tuning_default;
 must_check struct audit *audit_open_tuned(const struct audit_options *o, const struct audit_tuning *t,

@@ -10,7 +10,7 @@ const char *const audit_kind_names[AUDIT_KINDS] = {
     [AUDIT_START] = "start", [AUDIT_STOP] = "stop",     [AUDIT_CONF] = "conf",     [AUDIT_PRICE] = "price",
     [AUDIT_ADMIT] = "admit", [AUDIT_HOLD] = "hold",     [AUDIT_REFUSE] = "refuse", [AUDIT_SETTLE] = "settle",
     [AUDIT_ADMIN] = "admin", [AUDIT_HEAD] = "head",     [AUDIT_NOTE] = "note",     [AUDIT_ADJUST] = "adjust",
-    [AUDIT_CLOSE] = "close", [AUDIT_ROLLUP] = "rollup",
+    [AUDIT_CLOSE] = "close", [AUDIT_ROLLUP] = "rollup", [AUDIT_SHRED] = "shred",
 };
 
 /* How a member becomes JSON: `at` is the member, `r` its record. What is not there is left out. */
@@ -178,6 +178,15 @@ static void put_instant(PUT_ARGS) {
         json_put_str(out, name, clock_text(*(const int64_t *)at, text));
 }
 
+/* [offset, bytes] in the file of content. */
+static void put_place(PUT_ARGS) {
+    (void)at;
+    if (!r->content_file)
+        return;
+    json_put_raw(out, name, SPAN("["));
+    str_printf(out, "%lld,%lld]", (long long)r->content_offset, (long long)r->content_bytes);
+}
+
 static void put_members(PUT_ARGS) {
     (void)name, (void)at;
     if (r->members.n == 0)
@@ -195,7 +204,7 @@ static void put_usage(PUT_ARGS) {
 #define WHO (K(ADMIT) | K(HOLD) | K(REFUSE) | K(SETTLE))
 #define CALL (K(ADMIT) | K(REFUSE) | K(SETTLE))
 #define END (K(REFUSE) | K(SETTLE))
-#define ACT (K(ADMIN) | K(NOTE))
+#define ACT (K(ADMIN) | K(NOTE) | K(SHRED))
 #define BOOKS (K(ADJUST) | K(CLOSE) | K(ROLLUP))
 
 struct field {
@@ -243,11 +252,16 @@ static const struct field fields[] = {
     FIELD(upstream_id, text, END),
     FIELD(request_digest, id, CALL),
     FIELD(answer_digest, id, END),
+    FIELD(content_file, id, END),
+    {"content_place", put_place, 0, END},
+    FIELD(content_digest, id, END),
+    FIELD(content_lost, fact, END),
     FIELD(duration_us, span_us, END),
     FIELD(first_content_us, span_us, END),
     FIELD(price, price, K(PRICE)),
     FIELD(who, text, ACT | BOOKS),
     FIELD(role, text, ACT | BOOKS),
+    FIELD(scope, text, ACT),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
     FIELD(reason, text, ACT | BOOKS | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),

@@ -17,6 +17,7 @@ const struct audit_tuning audit_tuning_default = {.segment_max_bytes = INT64_C(6
                                                   .queue_max_bytes = (size_t)32 << 20,
                                                   .calls = &writer_disk,
                                                   .retry_us = 250 * US_PER_MS,
+                                                  .stall_us = 5 * US_PER_S,
                                                   .patience_us = 5 * US_PER_S};
 
 /* Every directory of the path that is not there yet. */
@@ -61,6 +62,7 @@ static void start_writer(struct audit *a, const struct audit_options *o) {
                                .sync_request = o->sync_request,
                                .interval_us = sync_interval(o),
                                .retry_us = a->tuning.retry_us,
+                               .stall_us = a->tuning.stall_us,
                                .tick_us = a->head_interval_us,
                                .moved = chain_on_moved,
                                .user = a};

@@ -1,269 +1,54 @@
-/* The writer thread. Always true here: `first` to `next` is in the file and not yet durable, all of one segment; `next`
- * to the end is not yet in the file; a batch is freed only when it is durable. The disk is never asked under the lock. */
+/* The queue and its two threads. Always true here, under the lock: `first` to `next` is in its files and not yet durable;
+ * `next` to the end is not yet in a file; a batch is freed only when it is durable, and only by the syncing thread or the
+ * close. After a failed sync the writing thread goes back to `first`. The disk is never asked under the lock. */
 #include "audit/writer.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/log.h"
 #include "gateway/base/mem.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FOREVER INT64_MAX
-#define PATH_BYTES 4096
+#define BATCHES_A_WAKE 8
 
 struct writer {
-    struct writer_options o;
-    char *directory; /* owned */
-    pthread_t thread;
+    struct writer_options o; /* of it sync_request, interval_us and tick_us under the lock */
+    char *directory;         /* owned */
+    pthread_t writing, syncing;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t to_write, to_sync;
     /* under the lock */
-    struct writer_options wanted;       /* what a reload asked for: the syncs and the tick */
     struct batch *first, *next, **last; /* owned */
     struct writer_marks marks;
+    int write_error, sync_error;           /* errno; 0: none */
+    int64_t write_began_us, sync_began_us; /* monotone: the disk was asked and has not answered; 0: not asked */
+    int64_t retry_due_us, sync_due_us;     /* monotone */
+    bool go_back;                          /* what is not durable is to be written once more */
     bool closing;
     int64_t give_up_us; /* monotone; only while closing */
-    /* the thread's own */
-    int fd; /* -1: none open */
-    char segment[SEGMENT_NAME_MAX];
-    int64_t end;          /* of what is in the file */
-    int64_t sync_due_us;  /* monotone; FOREVER: all is durable */
-    int64_t retry_due_us; /* while not healthy */
     int64_t tick_due_us;
     struct log_gate gate;
+    /* the writing thread's own */
+    struct file *file; /* NULL: none open */
 };
 
-const struct writer_calls writer_disk = {pwrite, fdatasync};
-
-static bool path_of(const struct writer *w, const char *segment, char path[PATH_BYTES]) {
-    int n = snprintf(path, PATH_BYTES, "%s/%s", w->directory, segment);
-    if (n >= 0 && n < PATH_BYTES)
-        return true;
-    errno = ENAMETOOLONG;
-    return false;
-}
-
-/* Only the batch that begins a file makes it: one that should be there and is not was taken away. */
-static bool open_path(struct writer *w, const struct batch *b) {
-    char path[PATH_BYTES];
-    if (!path_of(w, b->segment, path))
-        return false;
-    w->fd = open(path, O_RDWR | O_CLOEXEC | (b->opens ? O_CREAT : 0), 0640);
-    return w->fd >= 0;
-}
-
-/* Whether what was written is where readers look for it: a file that was removed, replaced or cut behind our back takes
- * every write without an error. */
-static bool still_there(const struct writer *w) {
-    char path[PATH_BYTES];
-    struct stat ours, named;
-    if (!path_of(w, w->segment, path) || fstat(w->fd, &ours) || stat(path, &named))
-        return false;
-    bool same = ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
-    errno = same ? EIO : ESTALE;
-    return same && named.st_size >= w->end;
-}
-
-/* A new file is durable only when its directory is. */
-static bool sync_directory(const struct writer *w) {
-    int fd = open(w->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool done = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync of directories */
-    int error = errno;
-    close(fd);
-    errno = error;
-    return done;
-}
-
-static void close_segment(struct writer *w) {
-    if (w->fd >= 0)
-        close(w->fd);
-    w->fd = -1;
-    w->segment[0] = 0;
-}
-
-static bool open_segment(struct writer *w, const struct batch *b) {
-    if (w->fd >= 0 && strcmp(w->segment, b->segment) == 0)
-        return true;
-    close_segment(w);
-    if (!open_path(w, b))
-        return false;
-    w->end = b->opens ? 0 : (int64_t)lseek(w->fd, 0, SEEK_END);
-    if (w->end < 0 || (b->opens && !sync_directory(w))) {
-        int error = errno;
-        close_segment(w);
-        errno = error;
-        return false;
-    }
-    memcpy(w->segment, b->segment, sizeof w->segment);
-    return true;
-}
-
-/* A file that was cut behind our back must not get a hole in the place of records. */
-static bool reaches(struct writer *w, int64_t at) {
-    struct stat st;
-    if (fstat(w->fd, &st) == 0 && st.st_size >= at)
-        return true;
-    close_segment(w); /* what is put back may be another file */
-    errno = EIO;
-    return false;
-}
-
-static bool write_batch(struct writer *w, struct batch *b) {
-    if (!open_segment(w, b))
-        return false;
-    if (b->at < 0)
-        b->at = w->end;
-    if (!reaches(w, b->at))
-        return false;
-    for (size_t done = 0; done < b->n;) {
-        ssize_t n = w->o.calls->pwrite(w->fd, b->bytes + done, b->n - done, (off_t)(b->at + (int64_t)done));
-        if (n == 0)
-            errno = ENOSPC;
-        if (n <= 0 && errno == EINTR && n < 0)
-            continue;
-        if (n <= 0)
-            return false;
-        done += (size_t)n;
-    }
-    w->end = b->at + (int64_t)b->n;
-    return true;
-}
-
-static void set_health(struct writer *w, int error) {
-    uint64_t swallowed;
-    int64_t now = clock_mono_us();
+static void lock(struct writer *w) {
     pthread_mutex_lock(&w->lock);
-    bool was = w->marks.healthy;
-    w->marks.healthy = error == 0;
-    w->marks.error = error;
-    pthread_mutex_unlock(&w->lock);
-    w->retry_due_us = now + w->o.retry_us;
-    if (error && log_gate_open(&w->gate, now, &swallowed))
-        log_error("the audit log cannot be written: %s directory=%s", strerror(error), w->directory);
-    if (!error && !was)
-        log_warn("the audit log can be written again directory=%s", w->directory);
-    if (was != (error == 0))
-        w->o.moved(w->o.user);
 }
 
-static void mark_written(struct writer *w, uint64_t seq) {
-    pthread_mutex_lock(&w->lock);
-    if (seq > w->marks.written_seq)
-        w->marks.written_seq = seq;
+static void unlock(struct writer *w) {
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Frees what is durable now. */
-static void drop_durable(struct writer *w) {
-    uint64_t seq = 0;
-    pthread_mutex_lock(&w->lock);
-    struct batch *done = w->first, *end = w->next;
-    w->first = end;
-    if (!end)
-        w->last = &w->first;
-    for (struct batch *b = done; b != end; b = b->next) {
-        w->marks.queued_bytes -= b->n;
-        seq = b->last_seq;
-    }
-    pthread_mutex_unlock(&w->lock);
-    for (struct batch *b = done, *next; b != end; b = next) {
-        next = b->next;
-        free(b->bytes);
-        free(b);
-    }
-    mark_written(w, seq);
-}
-
-/* After a failed fdatasync the kernel may have forgotten the pages, and a file taken away has them all: everything not
- * durable is written once more. */
-static void rewind_to_durable(struct writer *w) {
-    pthread_mutex_lock(&w->lock);
-    w->next = w->first;
-    pthread_mutex_unlock(&w->lock);
-    close_segment(w);
-}
-
-static bool sync_segment(struct writer *w) {
-    w->sync_due_us = FOREVER;
-    if (w->fd < 0 || (w->o.calls->fdatasync(w->fd) == 0 && still_there(w))) {
-        drop_durable(w);
-        return true;
-    }
-    int error = errno;
-    rewind_to_durable(w);
-    errno = error;
-    return false;
-}
-
-/* The thread's own options change between two batches, never within one. */
-static struct batch *next_batch(struct writer *w) {
-    pthread_mutex_lock(&w->lock);
-    struct batch *b = w->next;
-    w->o.sync_request = w->wanted.sync_request;
-    w->o.interval_us = w->wanted.interval_us;
-    w->o.tick_us = w->wanted.tick_us;
-    pthread_mutex_unlock(&w->lock);
-    return b;
-}
-
-static void step_over(struct writer *w, struct batch *b) {
-    pthread_mutex_lock(&w->lock);
-    w->next = b->next;
-    pthread_mutex_unlock(&w->lock);
-    if (w->sync_due_us == FOREVER)
-        w->sync_due_us = clock_mono_us() + (w->o.sync_request ? 0 : w->o.interval_us);
-    if (!w->o.sync_request)
-        mark_written(w, b->last_seq);
-}
-
-/* Everything queued goes into the file; a segment is durable before the next is opened. */
-static bool write_all(struct writer *w) {
-    for (struct batch *b; (b = next_batch(w));) {
-        bool turns = w->segment[0] && strcmp(w->segment, b->segment) != 0;
-        if (turns && !sync_segment(w))
-            return false;
-        if (!write_batch(w, b))
-            return false;
-        step_over(w, b);
-    }
-    return true;
-}
-
-static void work(struct writer *w) {
-    uint64_t before = w->marks.written_seq; /* only this thread writes it */
-    bool good = write_all(w);
-    if (good && w->sync_due_us <= clock_mono_us())
-        good = sync_segment(w);
-    set_health(w, good ? 0 : (errno ? errno : EIO));
-    if (w->marks.written_seq != before)
-        w->o.moved(w->o.user);
-}
-
-static int64_t earliest(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-/* Under the lock: when there is something to do. */
-static int64_t due(const struct writer *w) {
-    if (!w->marks.healthy)
-        return w->retry_due_us;
-    return w->next ? 0 : w->sync_due_us;
-}
-
-static void wait_until(struct writer *w, int64_t mono_us) {
-    if (mono_us == FOREVER) {
-        pthread_cond_wait(&w->changed, &w->lock);
-        return;
-    }
+static void wait_until(struct writer *w, pthread_cond_t *changed, int64_t mono_us) {
     int64_t left = mono_us - clock_mono_us();
     struct timespec at;
+    if (mono_us == FOREVER) {
+        pthread_cond_wait(changed, &w->lock);
+        return;
+    }
     if (left <= 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -273,59 +58,271 @@ static void wait_until(struct writer *w, int64_t mono_us) {
         at.tv_nsec -= 1000000000L;
         at.tv_sec++;
     }
-    pthread_cond_timedwait(&w->changed, &w->lock, &at);
+    pthread_cond_timedwait(changed, &w->lock, &at);
 }
 
-/* Under the lock. A closing writer makes everything durable at once and gives up only on a disk that goes on refusing. */
+static int64_t earliest(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Under the lock. Returns whether it has changed. */
+static bool set_health(struct writer *w) {
+    uint64_t swallowed;
+    int error = w->write_error ? w->write_error : w->sync_error;
+    bool was = w->marks.healthy;
+    w->marks.healthy = error == 0;
+    w->marks.error = error;
+    if (error && log_gate_open(&w->gate, clock_mono_us(), &swallowed))
+        log_error("the audit log cannot be written: %s directory=%s", strerror(error), w->directory);
+    if (!error && !was)
+        log_warn("the audit log can be written again directory=%s", w->directory);
+    return was != (error == 0);
+}
+
+/* Under the lock. */
+static void drop_file(struct file *f) {
+    if (f && --f->users == 0)
+        file_free(f);
+}
+
+static void move(uint64_t *mark, uint64_t seq) {
+    if (seq > *mark)
+        *mark = seq;
+}
+
+/* Under the lock: a closing writer gives up only on a disk that goes on refusing. */
 static bool finished(const struct writer *w) {
     if (!w->closing)
         return false;
     return !w->first || (!w->marks.healthy && clock_mono_us() >= w->give_up_us);
 }
 
-static void tick(struct writer *w) {
-    if (clock_mono_us() < w->tick_due_us)
-        return;
-    w->tick_due_us = clock_mono_us() + w->o.tick_us;
-    w->o.moved(w->o.user);
+/* Under the lock. */
+static int64_t gives_up_at(const struct writer *w) {
+    return w->closing && !w->marks.healthy ? w->give_up_us : FOREVER;
 }
 
-static void *run(void *user) {
-    struct writer *w = user;
-    pthread_mutex_lock(&w->lock);
-    while (!finished(w)) {
-        int64_t when = due(w);
-        if (w->closing && w->marks.healthy)
-            when = w->sync_due_us = 0;
-        if (clock_mono_us() < when)
-            wait_until(w, earliest(when, w->tick_due_us));
-        bool now = clock_mono_us() >= due(w) || (w->closing && w->marks.healthy);
-        pthread_mutex_unlock(&w->lock);
-        if (now)
-            work(w);
-        tick(w);
-        pthread_mutex_lock(&w->lock);
+/* ---- writing ---- */
+
+static bool open_for(struct writer *w, const struct batch *b) {
+    if (w->file && strcmp(w->file->name, b->segment) == 0)
+        return true;
+    struct file *opened = file_open(w->directory, b->segment, b->opens);
+    if (!opened)
+        return false;
+    opened->users = 1;
+    lock(w);
+    drop_file(w->file);
+    w->file = opened;
+    unlock(w);
+    return true;
+}
+
+static bool write_batch(struct writer *w, struct batch *b) {
+    if (!open_for(w, b))
+        return false;
+    if (b->at < 0)
+        b->at = w->file->end;
+    return file_write(w->file, w->o.calls, b->bytes, b->n, b->at);
+}
+
+/* Under the lock. */
+static void step_over(struct writer *w, struct batch *b) {
+    b->file = w->file;
+    b->file->users++;
+    w->next = b->next;
+    if (!w->o.sync_request)
+        move(&w->marks.written_seq, b->last_seq);
+    bool at_once = w->o.sync_request || w->sync_error || w->closing;
+    w->sync_due_us = earliest(w->sync_due_us, clock_mono_us() + (at_once ? 0 : w->o.interval_us));
+    pthread_cond_signal(&w->to_sync);
+}
+
+/* Under the lock. The kernel may have forgotten the pages of a failed sync, and a file taken away has them all. */
+static void go_back(struct writer *w) {
+    for (struct batch *b = w->first; b && b != w->next; b = b->next) {
+        drop_file(b->file);
+        b->file = NULL;
     }
-    pthread_mutex_unlock(&w->lock);
+    drop_file(w->file);
+    w->file = NULL;
+    w->next = w->first;
+    w->go_back = false;
+    w->sync_due_us = FOREVER;
+}
+
+/* Under the lock, which it lets go while the disk is asked: one batch. Returns whether anybody should be told. */
+static bool write_one(struct writer *w) {
+    struct batch *b = w->next;
+    uint64_t before = w->marks.written_seq;
+    w->write_began_us = clock_mono_us();
+    unlock(w);
+    bool good = write_batch(w, b);
+    int error = errno;
+    lock(w);
+    w->write_began_us = 0;
+    w->write_error = good ? 0 : error ? error : EIO;
+    if (good) {
+        step_over(w, b);
+    } else { /* what is put back in its place may be another file */
+        drop_file(w->file);
+        w->file = NULL;
+        w->retry_due_us = clock_mono_us() + w->o.retry_us;
+    }
+    return set_health(w) || w->marks.written_seq != before;
+}
+
+static int64_t write_due(const struct writer *w) {
+    if (w->write_error || w->go_back)
+        return w->retry_due_us;
+    return w->next ? 0 : FOREVER;
+}
+
+/* Under the lock. The loop is woken once for several batches, and not so late that its calls wait for others' writes. */
+static bool write_what_is_due(struct writer *w) {
+    bool told = false;
+    for (int n = 0; n < BATCHES_A_WAKE && !finished(w) && clock_mono_us() >= write_due(w); n++) {
+        if (w->go_back)
+            go_back(w);
+        if (!w->next)
+            break;
+        told = write_one(w) || told;
+    }
+    return told;
+}
+
+static bool tick(struct writer *w) {
+    if (clock_mono_us() < w->tick_due_us)
+        return false;
+    w->tick_due_us = clock_mono_us() + w->o.tick_us;
+    return true;
+}
+
+static void *run_writing(void *user) {
+    struct writer *w = user;
+    lock(w);
+    while (!finished(w)) {
+        bool told = write_what_is_due(w);
+        if (tick(w) || told) {
+            unlock(w);
+            w->o.moved(w->o.user);
+            lock(w);
+            continue;
+        }
+        wait_until(w, &w->to_write, earliest(earliest(write_due(w), w->tick_due_us), gives_up_at(w)));
+    }
+    pthread_cond_signal(&w->to_sync);
+    unlock(w);
     return NULL;
 }
 
-struct writer *writer_open(const struct writer_options *o) {
+/* ---- syncing ---- */
+
+/* Under the lock: the last of the batches that one sync of the first one's file makes durable; NULL: there is none. */
+static struct batch *last_of_file(const struct writer *w) {
+    struct batch *last = NULL;
+    if (w->go_back)
+        return NULL;
+    for (struct batch *b = w->first; b && b != w->next && b->file == w->first->file; b = b->next)
+        last = b;
+    return last;
+}
+
+static void free_batch(struct batch *b) {
+    free(b->bytes);
+    free(b);
+}
+
+/* Under the lock. */
+static void drop_durable(struct writer *w, const struct batch *last) {
+    for (bool more = true; more;) {
+        struct batch *b = w->first;
+        more = b != last;
+        w->first = b->next;
+        w->marks.queued_bytes -= b->n;
+        move(&w->marks.durable_seq, b->last_seq);
+        drop_file(b->file);
+        free_batch(b);
+    }
+    if (!w->first)
+        w->last = &w->first;
+    move(&w->marks.written_seq, w->marks.durable_seq);
+}
+
+static bool sync_failed(struct writer *w, int error) {
+    w->sync_error = error ? error : EIO;
+    w->go_back = true;
+    w->retry_due_us = clock_mono_us() + w->o.retry_us;
+    pthread_cond_signal(&w->to_write);
+    return set_health(w);
+}
+
+/* Under the lock, which it lets go while the disk is asked. Returns whether anybody should be told. */
+static bool sync_one(struct writer *w, struct batch *last) {
+    struct file *f = last->file;
+    int64_t end = last->at + (int64_t)last->n;
+    uint64_t before = w->marks.written_seq;
+    f->users++;
+    w->sync_began_us = clock_mono_us();
+    unlock(w);
+    bool good = file_sync(f, w->o.calls, w->directory, end);
+    int error = errno;
+    lock(w);
+    drop_file(f);
+    w->sync_began_us = 0;
+    if (!good)
+        return sync_failed(w, error);
+    drop_durable(w, last);
+    w->sync_error = 0;
+    bool at_once = w->o.sync_request || w->closing || (last_of_file(w) && w->first->file != f);
+    w->sync_due_us = last_of_file(w) ? clock_mono_us() + (at_once ? 0 : w->o.interval_us) : FOREVER;
+    return set_health(w) || w->marks.written_seq != before;
+}
+
+static void *run_syncing(void *user) {
+    struct writer *w = user;
+    lock(w);
+    while (!finished(w)) {
+        struct batch *last = last_of_file(w);
+        int64_t due = !last ? FOREVER : w->closing ? 0 : w->sync_due_us;
+        if (clock_mono_us() < due) {
+            wait_until(w, &w->to_sync, earliest(due, gives_up_at(w)));
+            continue;
+        }
+        if (!sync_one(w, last))
+            continue;
+        unlock(w);
+        w->o.moved(w->o.user);
+        lock(w);
+    }
+    pthread_cond_signal(&w->to_write);
+    unlock(w);
+    return NULL;
+}
+
+/* ---- the door ---- */
+
+static void init_cond(pthread_cond_t *c) {
     pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct writer *writer_open(const struct writer_options *o) {
     struct writer *w = xcalloc(1, sizeof *w);
-    w->o = w->wanted = *o;
+    w->o = *o;
     w->directory = xstrdup(o->directory);
     w->last = &w->first;
     w->marks.healthy = true;
-    w->fd = -1;
     w->sync_due_us = FOREVER;
     w->tick_due_us = o->tick_us > 0 ? clock_mono_us() + o->tick_us : FOREVER;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (pthread_create(&w->thread, NULL, run, w) != 0)
+    init_cond(&w->to_write);
+    init_cond(&w->to_sync);
+    if (pthread_create(&w->writing, NULL, run_writing, w) != 0 ||
+        pthread_create(&w->syncing, NULL, run_syncing, w) != 0)
         abort();
     return w;
 }
@@ -333,51 +330,69 @@ struct writer *writer_open(const struct writer_options *o) {
 void writer_put(struct writer *w, struct batch *b) {
     b->next = NULL;
     b->at = -1;
-    pthread_mutex_lock(&w->lock);
+    b->file = NULL;
+    lock(w);
     *w->last = b;
     w->last = &b->next;
     if (!w->next)
         w->next = b;
     w->marks.queued_bytes += b->n;
-    pthread_mutex_unlock(&w->lock);
-    pthread_cond_signal(&w->changed); /* behind the lock: a woken thread that finds it held goes to sleep again */
+    unlock(w);
+    pthread_cond_signal(&w->to_write); /* behind the lock: a woken thread that finds it held goes to sleep again */
 }
 
 void writer_tune(struct writer *w, bool sync_request, int64_t interval_us, int64_t tick_us) {
-    pthread_mutex_lock(&w->lock);
-    w->wanted.sync_request = sync_request;
-    w->wanted.interval_us = interval_us;
-    w->wanted.tick_us = tick_us;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    lock(w);
+    w->o.sync_request = sync_request;
+    w->o.interval_us = interval_us;
+    w->o.tick_us = tick_us;
+    if (tick_us > 0)
+        w->tick_due_us = earliest(w->tick_due_us, clock_mono_us() + tick_us);
+    pthread_cond_signal(&w->to_write);
+    unlock(w);
+}
+
+static bool is_stalled(const struct writer *w, int64_t began_us, int64_t now_us) {
+    return began_us && w->o.stall_us > 0 && now_us - began_us > w->o.stall_us;
 }
 
 void writer_marks(struct writer *w, struct writer_marks *out) {
-    pthread_mutex_lock(&w->lock);
+    int64_t now_us = clock_mono_us();
+    lock(w);
     *out = w->marks;
-    pthread_mutex_unlock(&w->lock);
+    /* Without sync_request a sync that takes for ever breaks no promise until the queue is full. */
+    bool stalled =
+        is_stalled(w, w->write_began_us, now_us) || (w->o.sync_request && is_stalled(w, w->sync_began_us, now_us));
+    unlock(w);
+    if (!stalled || !out->healthy)
+        return;
+    out->healthy = false;
+    out->error = ETIMEDOUT;
 }
 
 static void free_all(struct writer *w) {
     for (struct batch *b = w->first, *next; b; b = next) {
         next = b->next;
-        free(b->bytes);
-        free(b);
+        drop_file(b->file);
+        free_batch(b);
     }
-    close_segment(w);
-    pthread_cond_destroy(&w->changed);
+    drop_file(w->file);
+    pthread_cond_destroy(&w->to_write);
+    pthread_cond_destroy(&w->to_sync);
     pthread_mutex_destroy(&w->lock);
     free(w->directory);
     free(w);
 }
 
 bool writer_close(struct writer *w, int64_t patience_us) {
-    pthread_mutex_lock(&w->lock);
+    lock(w);
     w->closing = true;
     w->give_up_us = clock_mono_us() + patience_us;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
+    pthread_cond_signal(&w->to_write);
+    pthread_cond_signal(&w->to_sync);
+    unlock(w);
+    pthread_join(w->writing, NULL);
+    pthread_join(w->syncing, NULL);
     bool all = !w->first;
     free_all(w);
     return all;

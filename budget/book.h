@@ -15,8 +15,11 @@ struct account {
     struct book *book;
     int64_t from_us, to_us;
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
-    int in_flight; /* calls whose holds stand here */
-    int refs;      /* calls that will settle here, held or not */
+    int in_flight;             /* calls whose holds stand here */
+    int refs;                  /* calls that will settle here, held or not */
+    struct ledger_scope terms; /* of a budget: as last asked for, without its owner; all zero: never asked for */
+    int64_t warned;            /* the highest share that was told; 0: none */
+    bool refused;              /* the first refusal was told */
 };
 
 struct book {

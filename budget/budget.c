@@ -8,16 +8,26 @@
 
 #include "gateway/base/log.h"
 
+__extension__ typedef __int128 wide;
+
 struct budget {
     const struct ledger_ops *ops;
     void *store;                /* owned, through ops->free */
     struct log_gate crowd_gate; /* more budgets than a lease has room for */
+    struct map lifts;           /* scope name -> struct lift, owned */
+    budget_watcher *see;
+    void *user;
+};
+
+struct lift { /* what stands on top of a conf's limit for a while */
+    int64_t by_nanousd, until_us;
 };
 
 struct budget *budget_new(void) {
     struct budget *b = xcalloc(1, sizeof *b);
     b->ops = &ledger_memory_ops;
     b->store = ledger_memory_new();
+    map_init(&b->lifts);
     return b;
 }
 
@@ -25,6 +35,9 @@ void budget_free(struct budget *b) {
     if (!b)
         return;
     b->ops->free(b->store);
+    for (struct map_entry *e = map_next(&b->lifts, NULL); e; e = map_next(&b->lifts, e))
+        free(e->value);
+    map_fini(&b->lifts);
     free(b);
 }
 
@@ -33,7 +46,47 @@ void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *sto
     *old_ops = b->ops;
     b->ops = ops;
     b->store = store;
+    ops->watch(store, b->see, b->user);
     return old;
+}
+
+void budget_watch(struct budget *b, budget_watcher *see, void *user) {
+    b->see = see;
+    b->user = user;
+    b->ops->watch(b->store, see, user);
+}
+
+/* --- limits raised at run time --- */
+
+void budget_lift(struct budget *b, const char *name, int64_t by_nanousd, int64_t until_us) {
+    struct lift *lift = map_find(&b->lifts, span_of(name));
+    if (by_nanousd <= 0) {
+        map_remove(&b->lifts, span_of(name));
+        free(lift);
+        return;
+    }
+    if (!lift) {
+        lift = xcalloc(1, sizeof *lift);
+        map_put(&b->lifts, span_of(name), lift);
+    }
+    *lift = (struct lift){by_nanousd, until_us};
+}
+
+static const struct lift *lift_of(const struct budget *b, const char *name, int64_t now_us) {
+    const struct lift *lift = map_find(&b->lifts, span_of(name));
+    return lift && now_us < lift->until_us ? lift : NULL;
+}
+
+/* A share grows as its limit does. */
+static void scope_lift(const struct budget *b, struct ledger_scope *s, int64_t now_us) {
+    const struct lift *lift = lift_of(b, s->name, now_us);
+    if (!lift || s->limit_nanousd == CONF_UNLIMITED)
+        return;
+    int64_t limit = s->limit_nanousd;
+    if (__builtin_add_overflow(limit, lift->by_nanousd, &s->limit_nanousd))
+        s->limit_nanousd = INT64_MAX;
+    if (s->share_nanousd != CONF_UNLIMITED && limit > 0)
+        s->share_nanousd = (int64_t)((wide)s->share_nanousd * s->limit_nanousd / limit);
 }
 
 /* --- rates --- */
@@ -90,6 +143,7 @@ static void op_clear(struct hold_op *op) {
     op->refusal = (struct refusal){0};
     op->lease = (struct lease){0};
     op->remaining_key = op->remaining_team = op->remaining_organization = -1;
+    memset(op->passed, 0, sizeof op->passed);
 }
 
 static bool ask_begin(struct budget *b, const struct conf *conf, const struct conf_key *key, const char *request_id,
@@ -99,8 +153,11 @@ static bool ask_begin(struct budget *b, const struct conf *conf, const struct co
     assert(n > 0 && n < sizeof ask->request_id);
     memcpy(ask->request_id, request_id, n + 1);
     ask->now_us = now_us;
-    if (ledger_ask_of(conf, key, ask))
+    if (ledger_ask_of(conf, key, ask)) {
+        for (int i = 0; i < ask->n; i++)
+            scope_lift(b, &ask->scopes[i], now_us);
         return true;
+    }
     if (log_gate_open(&b->crowd_gate, now_us, &swallowed))
         log_error("more budgets apply to a call than can be held at once key=%s most=%d", key->id, LEASE_SCOPES_MAX);
     return false;
@@ -179,6 +236,7 @@ struct listed { /* a budget of the conf */
 };
 
 struct listing {
+    const struct budget *budget;
     struct map by_name; /* struct listed, owned */
     int64_t now_us;
     void (*see)(const struct budget_view *v, void *user);
@@ -189,7 +247,16 @@ static void list_scope(const struct ledger_scope *s, void *user) {
     struct listing *l = user;
     struct listed *one = xcalloc(1, sizeof *one);
     one->scope = *s;
+    scope_lift(l->budget, &one->scope, l->now_us);
     map_put(&l->by_name, span_of(s->name), one);
+}
+
+static void view_lift(const struct listing *l, struct budget_view *v) {
+    const struct lift *lift = lift_of(l->budget, v->name, l->now_us);
+    if (lift && v->limit_nanousd != CONF_UNLIMITED) {
+        v->lifted_nanousd = lift->by_nanousd;
+        v->lifted_until_us = lift->until_us;
+    }
 }
 
 static void see_account(const struct ledger_account *a, void *user) {
@@ -200,7 +267,8 @@ static void see_account(const struct ledger_account *a, void *user) {
     if (one && l->now_us < a->to_us)
         one->seen = true;
     const char *slash = strchr(a->owner, '/');
-    struct budget_view v = {.scope = slash ? slash + 1 : a->owner,
+    struct budget_view v = {.name = a->name,
+                            .scope = slash ? slash + 1 : a->owner,
                             .level = a->level,
                             .period = a->period,
                             .limit_nanousd = one ? one->scope.limit_nanousd : CONF_UNLIMITED,
@@ -212,22 +280,25 @@ static void see_account(const struct ledger_account *a, void *user) {
                             .in_flight = a->in_flight};
     if (one)
         v.scope = one->scope.owner;
+    view_lift(l, &v);
     l->see(&v, l->user);
 }
 
 /* A budget that nothing was asked of in this period. */
 static void see_unused(const struct listed *one, const struct listing *l) {
-    struct budget_view v = {.scope = one->scope.owner,
+    struct budget_view v = {.name = one->scope.name,
+                            .scope = one->scope.owner,
                             .level = one->scope.level,
                             .period = one->scope.period,
                             .limit_nanousd = one->scope.limit_nanousd};
     zone_period(one->scope.zone, v.period, l->now_us, &v.period_from_us, &v.period_to_us);
+    view_lift(l, &v);
     l->see(&v, l->user);
 }
 
 void budget_each(struct budget *b, const struct conf *conf, int64_t now_us,
                  void (*see)(const struct budget_view *v, void *user), void *user) {
-    struct listing l = {.now_us = now_us, .see = see, .user = user};
+    struct listing l = {.budget = b, .now_us = now_us, .see = see, .user = user};
     map_init(&l.by_name);
     ledger_scopes_each(conf, list_scope, &l);
     b->ops->each(b->store, now_us, see_account, &l);

@@ -7,8 +7,10 @@
  *     settle : the true cost replaces the hold, exactly once on every way out
  *
  * At every instant and level: settled + held <= limit, save overruns (a provider reports more than was held: booked in
- * full, marked, counted). A request belongs to the period in which it was held. The ledger here is memory; the door is
- * asynchronous, so that Redis can stand behind it. */
+ * full, marked, counted). A scope that stands above its limit, by an overrun or because the limit was lowered, takes no
+ * new hold until there is room under the limit again: calls ended below their holds, the period ended, the limit was
+ * raised. A request belongs to the period in which it was held. The ledger here is memory; the door is asynchronous, so
+ * that Redis can stand behind it. */
 #ifndef TOLLGATE_BUDGET_H
 #define TOLLGATE_BUDGET_H
 
@@ -65,6 +67,7 @@ void budget_rate_end(struct budget *b, struct rate_slip *slip, int64_t tokens_us
 
 /* --- holds --- */
 enum budget_level { LEVEL_KEY, LEVEL_TEAM, LEVEL_ORGANIZATION };
+#define BUDGET_LEVELS 3
 extern const char *const budget_level_names[];
 
 struct scope_ref { /* one budget in one period, by name: outlives a conf */
@@ -84,7 +87,12 @@ struct refusal { /* which budget said no, for the 402 and its explanation */
     const char *scope; /* name of key, team or "organization" */
     enum period period;
     int64_t limit_nanousd, settled_nanousd, held_nanousd, needed_nanousd;
-    int64_t resets_us; /* INT64_MAX: never */
+    int64_t resets_us;       /* INT64_MAX: never */
+    int64_t overrun_nanousd; /* of this scope, within settled: what providers reported beyond what was held */
+    /* What is to become of the call: the strictest word of all budgets that it does not fit, refuse before degrade before
+     * clamp, since nobody's money is to be spent in a way that its owner did not choose. */
+    enum conf_at_limit at_limit;
+    int64_t room_nanousd; /* what fits at every level at once; below zero where a scope stands above its limit */
 };
 struct hold_op {
     struct waiter waiter;
@@ -93,6 +101,8 @@ struct hold_op {
     struct lease lease; /* open when err is ERR_NONE */
     int64_t remaining_key, remaining_team,
         remaining_organization; /* after the hold, tightest budget of each level; -1: no budget there */
+    int64_t
+        passed[BUDGET_LEVELS]; /* the highest `warn` share that settled + held have passed, over FACTOR_ONE; 0: none */
 };
 /* `price_known` false and any budget (or max_cost_per_call) applies: ERR_PRICE. An explicit zero price always fits.
  * max_cost_per_call of key and team is checked here too (ERR_BUDGET with period PERIOD_TOTAL and limit = that bound). */
@@ -104,14 +114,43 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
 /* Ends the lease at its true cost; idempotent by request id within the ledger. Returns the overrun (0 if none). */
 int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd);
 
+/* --- news --- */
+/* What somebody should hear of, told from the loop at the moment it happens, also inside a hold, a raise or a settle:
+ * the watcher may not call back into the budget. */
+enum budget_event {
+    BUDGET_WARN,    /* settled + held passed a `warn` share: each once a period and budget, also over a restart */
+    BUDGET_LIMIT,   /* a call did not fit: the first one of a period and budget */
+    BUDGET_OVERRUN, /* a provider reported more than was held: each time */
+    BUDGET_EVENT_N
+};
+struct budget_news {
+    enum budget_event event;
+    const char *name;  /* of the scope: "team/search/month@UTC"; borrowed */
+    const char *scope; /* id of the key, name of the team, "organization"; borrowed */
+    enum budget_level level;
+    enum period period;
+    int64_t limit_nanousd, settled_nanousd, held_nanousd;
+    int64_t share;        /* BUDGET_WARN: the share passed, over FACTOR_ONE */
+    int64_t over_nanousd; /* BUDGET_OVERRUN: of this call */
+    int64_t period_from_us, period_to_us;
+};
+typedef void budget_watcher(const struct budget_news *n, void *user);
+void budget_watch(struct budget *b, budget_watcher *see, void *user);
+
+/* --- limits raised at run time --- */
+/* The scope's limit stands `by_nanousd` higher until `until_us`; 0 ends it. Binds from the next hold on. */
+void budget_lift(struct budget *b, const char *name, int64_t by_nanousd, int64_t until_us);
+
 /* --- views and recovery --- */
 struct budget_view {
+    const char *name;  /* "team/search/month@UTC"; borrowed until the next call */
     const char *scope; /* borrowed until the next call */
     enum budget_level level;
     enum period period;
     int64_t
         limit_nanousd; /* of the current conf; CONF_UNLIMITED when conf has no such budget any more (it is shown while
                               calls stand in it) */
+    int64_t lifted_nanousd, lifted_until_us; /* of the limit: what stands on top of conf's own; 0: nothing */
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
     int64_t period_from_us, period_to_us;
     int in_flight;

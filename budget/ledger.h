@@ -22,6 +22,10 @@ struct ledger_scope { /* one budget that a call must fit in */
     int64_t limit_nanousd; /* CONF_UNLIMITED: conf has no such budget any more */
     int64_t share_nanousd; /* the most that calls in flight of one key (team budgets) or one team (the organization's)
                               may hold of it; CONF_UNLIMITED: all */
+    enum conf_at_limit at_limit;
+    int n_warn;
+    int64_t
+        warn[CONF_WARN_MAX]; /* shares of the limit over FACTOR_ONE, ascending: a store tells each once an account */
 };
 
 struct ledger_owner {          /* who pays, for spend by day, week and month whatever budgets there are */
@@ -29,7 +33,7 @@ struct ledger_owner {          /* who pays, for spend by day, week and month wha
     const struct zone *zone;   /* in whose days it is counted */
 };
 
-#define LEDGER_OWNERS 3 /* indexed by enum budget_level */
+#define LEDGER_OWNERS BUDGET_LEVELS /* indexed by enum budget_level */
 
 struct ledger_ask {
     char request_id[REQUEST_ID_MAX];
@@ -68,8 +72,32 @@ struct ledger_ops {
     void (*replay)(void *store, const struct ledger_ask *ask); /* ask->nanousd is a settled cost */
     void (*each)(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user);
     void (*spend)(void *store, const char *owner, int64_t now_us, struct spend_view *out);
+    /* Whom to tell, by ledger_news and ledger_passed. A store keeps two marks an account: the highest share that was
+     * told (0 at its birth; replay moves it without telling) and whether a refusal was. Of several processes the one
+     * whose step moved the mark tells. */
+    void (*watch)(void *store, budget_watcher *see, void *user);
     void (*free)(void *store);
 };
+
+/* judge.c: what numbers of accounts mean for an ask; the same words behind every store. */
+struct ledger_sums { /* of the account that stands for a scope of the ask */
+    bool stands;     /* false: the call does not stand in it (a raise under a newer conf), so it is not asked */
+    int64_t settled_nanousd, held_nanousd, overrun_nanousd, from_us, to_us;
+};
+int64_t ledger_room(const struct ledger_sums *s, int64_t limit_nanousd); /* below zero: above the limit */
+/* Whether `need` more fits every scope; else ERR_BUDGET and the refusal of the scope whose word counts. Returns that
+ * scope's index, -1 when all fits. */
+int ledger_judge(const struct ledger_ask *ask, const struct ledger_sums *sums, int64_t need, struct hold_op *op);
+/* A refusal in the name of scope i: share and limit alike. */
+void ledger_refuse(const struct ledger_ask *ask, const struct ledger_sums *sums, int i, int64_t need, enum err err,
+                   struct hold_op *op);
+/* What is left and what has been passed, into the op. */
+void ledger_tell(const struct ledger_ask *ask, const struct ledger_sums *sums, struct hold_op *op);
+/* The highest share that settled + held have passed; 0: none. */
+int64_t ledger_passed(const struct ledger_scope *scope, const struct ledger_sums *s);
+/* `owner`: as in struct ledger_owner. */
+struct budget_news ledger_news(const struct ledger_scope *scope, const char *owner, const struct ledger_sums *s,
+                               enum budget_event event);
 
 extern const struct ledger_ops ledger_memory_ops;
 void *ledger_memory_new(void);

@@ -29,6 +29,8 @@ struct memory {
     struct books books;
     struct map open; /* struct holding by request id, owned */
     struct rates *rates;
+    budget_watcher *see; /* NULL: nobody */
+    void *user;
 };
 
 /* --- what a call would stand in --- */
@@ -70,25 +72,72 @@ static void standing_of(struct memory *m, const struct ledger_ask *ask, struct s
     }
 }
 
+/* --- news --- */
+
+static struct ledger_sums sums_of(const struct account *a) {
+    if (!a)
+        return (struct ledger_sums){0};
+    return (struct ledger_sums){.stands = true,
+                                .settled_nanousd = a->settled_nanousd,
+                                .held_nanousd = a->held_nanousd,
+                                .overrun_nanousd = a->overrun_nanousd,
+                                .from_us = a->from_us,
+                                .to_us = a->to_us};
+}
+
+static void sums_fill(const struct ledger_ask *ask, struct account *const *accounts,
+                      struct ledger_sums sums[LEASE_SCOPES_MAX]) {
+    for (int i = 0; i < ask->n; i++)
+        sums[i] = sums_of(accounts[i]);
+}
+
+static void tell(const struct memory *m, const struct account *a, enum budget_event event, int64_t over_nanousd) {
+    struct ledger_sums sums = sums_of(a);
+    struct budget_news news = ledger_news(&a->terms, a->book->owner, &sums, event);
+    news.share = a->warned;
+    news.over_nanousd = over_nanousd;
+    if (m->see)
+        m->see(&news, m->user);
+}
+
+static void tell_refused(const struct memory *m, struct account *a) {
+    if (a->refused)
+        return;
+    a->refused = true;
+    tell(m, a, BUDGET_LIMIT, 0);
+}
+
+/* A share that was passed is told once, however often the sum comes back to it. */
+static void look_passed(const struct memory *m, struct account *a, bool quietly) {
+    struct ledger_sums sums = sums_of(a);
+    int64_t passed = a->terms.n_warn ? ledger_passed(&a->terms, &sums) : 0;
+    if (passed <= a->warned)
+        return;
+    a->warned = passed;
+    if (!quietly)
+        tell(m, a, BUDGET_WARN, 0);
+}
+
+static void terms_keep_one(struct account *a, const struct ledger_scope *scope) {
+    a->terms = *scope;
+    a->terms.owner = NULL; /* of a conf that may go */
+}
+
+static void terms_keep(const struct ledger_ask *ask, struct account *const *accounts) {
+    for (int i = 0; i < ask->n; i++) {
+        if (accounts[i])
+            terms_keep_one(accounts[i], &ask->scopes[i]);
+    }
+}
+
+static void look_all(const struct memory *m, const struct ledger_ask *ask, struct account *const *accounts) {
+    for (int i = 0; i < ask->n; i++) {
+        if (accounts[i])
+            look_passed(m, accounts[i], false);
+    }
+}
+
 /* --- whether it fits --- */
-
-static void refuse(struct hold_op *op, enum err err, const struct ledger_scope *scope, const struct account *a,
-                   int64_t need) {
-    op->err = err;
-    op->refusal = (struct refusal){.level = scope->level,
-                                   .scope = scope->owner,
-                                   .period = scope->period,
-                                   .limit_nanousd = scope->limit_nanousd,
-                                   .settled_nanousd = a->settled_nanousd,
-                                   .held_nanousd = a->held_nanousd,
-                                   .needed_nanousd = need,
-                                   .resets_us = a->to_us};
-}
-
-static bool fits(const struct ledger_ask *ask, int64_t need, const struct ledger_scope *scope,
-                 const struct account *a) {
-    return ask->free || scope->limit_nanousd == CONF_UNLIMITED || need <= account_room(a, scope->limit_nanousd);
-}
 
 /* Whose calls in flight are limited to a share of a budget: a key's in its team's, a team's in the organization's. */
 static const struct owner *sharer(struct owner *const owners[LEDGER_OWNERS], enum budget_level level) {
@@ -105,17 +154,18 @@ static bool share_left(struct owner *const owners[LEDGER_OWNERS], const struct l
 }
 
 /* A budget that says no at any level comes before a share that does. */
-static bool ask_fits(const struct ledger_ask *ask, struct owner *const owners[LEDGER_OWNERS],
+static bool ask_fits(struct memory *m, const struct ledger_ask *ask, struct owner *const owners[LEDGER_OWNERS],
                      struct account *const *accounts, int64_t need, uint64_t own, struct hold_op *op) {
-    for (int i = 0; i < ask->n; i++) {
-        if (accounts[i] && !fits(ask, need, &ask->scopes[i], accounts[i])) {
-            refuse(op, ERR_BUDGET, &ask->scopes[i], accounts[i], need);
-            return false;
-        }
+    struct ledger_sums sums[LEASE_SCOPES_MAX];
+    sums_fill(ask, accounts, sums);
+    int no = ledger_judge(ask, sums, need, op);
+    if (no >= 0) {
+        tell_refused(m, accounts[no]);
+        return false;
     }
     for (int i = 0; i < ask->n; i++) {
         if (accounts[i] && !share_left(owners, &ask->scopes[i], need, own)) {
-            refuse(op, ERR_HOLD_SHARE, &ask->scopes[i], accounts[i], need);
+            ledger_refuse(ask, sums, i, need, ERR_HOLD_SHARE, op);
             return false;
         }
     }
@@ -125,18 +175,9 @@ static bool ask_fits(const struct ledger_ask *ask, struct owner *const owners[LE
 /* --- what is left --- */
 
 static void remaining_tell(const struct ledger_ask *ask, struct account *const *accounts, struct hold_op *op) {
-    int64_t *left[] = {&op->remaining_key, &op->remaining_team, &op->remaining_organization};
-    for (size_t i = 0; i < ARRAY_LEN(left); i++)
-        *left[i] = -1;
-    for (int i = 0; i < ask->n; i++) {
-        const struct ledger_scope *scope = &ask->scopes[i];
-        if (!accounts[i] || scope->limit_nanousd == CONF_UNLIMITED)
-            continue;
-        int64_t room = account_room(accounts[i], scope->limit_nanousd), *to = left[scope->level];
-        room = room < 0 ? 0 : room;
-        if (*to < 0 || room < *to)
-            *to = room;
-    }
+    struct ledger_sums sums[LEASE_SCOPES_MAX];
+    sums_fill(ask, accounts, sums);
+    ledger_tell(ask, sums, op);
 }
 
 static void lease_tell(const struct holding *h, struct lease *lease) {
@@ -212,24 +253,26 @@ static bool can_grow(const struct holding *h, int64_t delta) {
     return true;
 }
 
-static void raise_open(struct holding *h, const struct ledger_ask *ask, struct hold_op *op) {
+static void raise_open(struct memory *m, struct holding *h, const struct ledger_ask *ask, struct hold_op *op) {
     struct account *accounts[LEASE_SCOPES_MAX];
     accounts_of(h, ask, accounts);
+    terms_keep(ask, accounts);
     int64_t delta = ask->nanousd - h->nanousd;
     uint64_t own = h->shared ? (uint64_t)h->nanousd : 0;
     op->err = can_grow(h, delta) ? ERR_NONE : ERR_LEDGER;
-    if (!op->err && (delta <= 0 || ask_fits(ask, h->owners, accounts, delta, own, op)))
+    if (!op->err && (delta <= 0 || ask_fits(m, ask, h->owners, accounts, delta, own, op)))
         holding_grow(h, delta);
+    look_all(m, ask, accounts);
     lease_tell(h, &op->lease);
     remaining_tell(ask, accounts, op);
 }
 
 /* A hold under the id of a call that is open is that call's hold, told again. */
-static void hold_again(struct holding *h, const struct ledger_ask *ask, struct hold_op *op) {
+static void hold_again(struct memory *m, struct holding *h, const struct ledger_ask *ask, struct hold_op *op) {
     struct ledger_ask most = *ask;
     if (most.nanousd < h->nanousd)
         most.nanousd = h->nanousd;
-    raise_open(h, &most, op);
+    raise_open(m, h, &most, op);
     op->lease.open = op->err == ERR_NONE;
 }
 
@@ -237,7 +280,7 @@ static enum progress memory_hold(void *store, const struct ledger_ask *ask, stru
     struct memory *m = store;
     struct holding *open = map_find(&m->open, span_of(ask->request_id));
     if (open) {
-        hold_again(open, ask, op);
+        hold_again(m, open, ask, op);
         return PROGRESS_DONE;
     }
     struct standing s;
@@ -247,8 +290,10 @@ static enum progress memory_hold(void *store, const struct ledger_ask *ask, stru
         accounts[i] = s.places[i].account;
     op->err = ERR_NONE;
     op->lease = (struct lease){0};
-    if (ask_fits(ask, s.owners, accounts, ask->nanousd, 0, op))
+    terms_keep(ask, accounts);
+    if (ask_fits(m, ask, s.owners, accounts, ask->nanousd, 0, op))
         lease_tell(holding_open(m, ask, &s), &op->lease);
+    look_all(m, ask, accounts);
     remaining_tell(ask, accounts, op);
     return PROGRESS_DONE;
 }
@@ -260,21 +305,30 @@ static enum progress memory_raise(void *store, const struct ledger_ask *ask, str
         op->err = ERR_LEDGER;
         return PROGRESS_DONE;
     }
-    raise_open(h, ask, op);
+    raise_open(m, h, ask, op);
     if (op->err == ERR_NONE)
         *lease = op->lease;
     return PROGRESS_DONE;
 }
 
-static void place_settle(const struct place *p, int64_t held, int64_t cost) {
+/* Only what goes beyond its hold can pass a share that the hold did not. */
+static void place_overrun(const struct memory *m, struct account *a, int64_t over) {
+    if (over <= 0)
+        return;
+    if (__builtin_add_overflow(a->overrun_nanousd, over, &a->overrun_nanousd))
+        a->overrun_nanousd = INT64_MAX;
+    tell(m, a, BUDGET_OVERRUN, over);
+    look_passed(m, a, false);
+}
+
+static void place_settle(const struct memory *m, const struct place *p, int64_t held, int64_t cost) {
     struct account *a = p->account;
     account_settle(a, cost);
     if (p->held) {
         a->held_nanousd -= held;
         a->in_flight--;
-        if (cost > held && __builtin_add_overflow(a->overrun_nanousd, cost - held, &a->overrun_nanousd))
-            a->overrun_nanousd = INT64_MAX;
         assert(a->held_nanousd >= 0 && a->in_flight >= 0);
+        place_overrun(m, a, cost - held);
     }
     account_drop(a);
 }
@@ -287,7 +341,7 @@ static int64_t memory_settle(void *store, struct lease *lease, int64_t nanousd) 
         return 0;
     owners_count(h, -h->nanousd, -1);
     for (int i = 0; i < h->n; i++)
-        place_settle(&h->places[i], h->nanousd, nanousd);
+        place_settle(m, &h->places[i], h->nanousd, nanousd);
     int64_t overrun = nanousd > h->nanousd ? nanousd - h->nanousd : 0;
     free(h);
     return overrun;
@@ -295,15 +349,27 @@ static int64_t memory_settle(void *store, struct lease *lease, int64_t nanousd) 
 
 /* --- recovery and views --- */
 
-/* A record of a period that has gone by is in no account any more; one of now, or of a newer period, counts. */
+/* A record of a period that has gone by is in no account any more; one of now, or of a newer period, counts. What had
+ * been passed was told by the process that wrote the record. */
 static void memory_replay(void *store, const struct ledger_ask *ask) {
     struct memory *m = store;
     struct standing s;
     standing_of(m, ask, &s);
     for (int i = 0; i < s.n; i++) {
-        if (account_holds(s.places[i].account, ask->now_us))
-            account_settle(s.places[i].account, ask->nanousd);
+        struct account *a = s.places[i].account;
+        if (!account_holds(a, ask->now_us))
+            continue;
+        account_settle(a, ask->nanousd);
+        if (i < ask->n)
+            terms_keep_one(a, &ask->scopes[i]);
+        look_passed(m, a, true);
     }
+}
+
+static void memory_watch(void *store, budget_watcher *see, void *user) {
+    struct memory *m = store;
+    m->see = see;
+    m->user = user;
 }
 
 struct walk {
@@ -389,4 +455,5 @@ const struct ledger_ops ledger_memory_ops = {.rate = memory_rate,
                                              .replay = memory_replay,
                                              .each = memory_each,
                                              .spend = memory_spend,
+                                             .watch = memory_watch,
                                              .free = memory_free};

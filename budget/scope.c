@@ -63,6 +63,10 @@ static void scope_fill(const struct budgets_of *of, const struct conf_budget *bu
     out->zone = budget->zone;
     out->owner = of->people;
     out->limit_nanousd = budget->limit_nanousd;
+    out->at_limit = budget->at_limit;
+    out->n_warn = (int)budget->n_warn;
+    for (int i = 0; i < out->n_warn; i++)
+        out->warn[i] = budget->warn[i];
     out->share_nanousd = of->share >= FACTOR_ONE ? CONF_UNLIMITED : part_of(budget->limit_nanousd, of->share);
 }
 
@@ -70,8 +74,10 @@ static bool scope_join(struct ledger_scope *at, int n, const struct ledger_scope
     for (int i = 0; i < n; i++) {
         if (strcmp(at[i].name, more->name) != 0)
             continue;
+        enum conf_at_limit stricter = more->at_limit < at[i].at_limit ? more->at_limit : at[i].at_limit;
         if (more->limit_nanousd < at[i].limit_nanousd)
             at[i] = *more;
+        at[i].at_limit = stricter;
         return true;
     }
     return false;

@@ -123,12 +123,17 @@ struct conf_alias {
     struct conf_cache_rule cache;
 };
 
-enum conf_at_limit { AT_LIMIT_REFUSE };
+/* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */
+enum conf_at_limit { AT_LIMIT_REFUSE, AT_LIMIT_DEGRADE, AT_LIMIT_CLAMP };
+#define CONF_WARN_MAX 8 /* thresholds of one budget */
 
 struct conf_budget {
     int64_t limit_nanousd;
     enum period period;
     const struct zone *zone;
+    enum conf_at_limit at_limit;
+    int64_t *warn; /* shares over FACTOR_ONE, ascending, at most CONF_WARN_MAX */
+    size_t n_warn;
 };
 
 struct conf_limits { /* CONF_UNLIMITED: none */
@@ -171,6 +176,7 @@ struct conf_team {
     const char **caller_labels;
     size_t n_caller_labels;
     int64_t max_cost_per_call;
+    int64_t raise_limit; /* over FACTOR_ONE of a limit: how far its budgets may be raised at run time; 0: not at all */
     const char *contact; /* NULL */
     struct conf_key *keys;
     size_t n_keys;
@@ -243,7 +249,8 @@ struct conf {
         int64_t max_connections;
     } http;
     const char *state_directory;
-    bool state_writable_keys; /* acts may add keys at run time */
+    bool state_writable_keys;    /* acts may add keys at run time */
+    bool state_writable_budgets; /* acts may raise budgets and pause teams */
     struct {
         const char *directory;
         bool sync_request; /* false: every interval */
@@ -255,6 +262,7 @@ struct conf {
     } audit;
     struct {
         int64_t output_cap_tok;
+        int64_t floor_tok;                     /* fewest output tokens that a clamped call is left with */
         int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
     } hold;
     struct {
@@ -283,6 +291,7 @@ struct conf {
     size_t n_teams;
     struct conf_budget *organization_budgets;
     size_t n_organization_budgets;
+    int64_t organization_raise_limit; /* as a team's */
 
     struct conf_price_row *prices; /* sorted by model */
     size_t n_prices;

@@ -21,6 +21,7 @@ enum type {
     TYPE_DURATION,    /* int64_t microseconds */
     TYPE_DURATIONS,   /* two of them, [first, last]: at offset and at count_offset */
     TYPE_PERCENT,     /* int64_t over FACTOR_ONE */
+    TYPE_PERCENTS,    /* int64_t *, ascending, and their size_t count */
     TYPE_FACTOR,      /* int64_t over FACTOR_ONE, written 0.85 */
     TYPE_MONEY,       /* int64_t nano-dollars */
     TYPE_MONEY_LIMIT, /* the same; none is CONF_UNLIMITED */

@@ -222,9 +222,10 @@ static const struct directive budget_rows[] = {
      .prose = "For how long; weeks begin on Monday."},
     {"timezone", TYPE_ZONE, 0, AT(conf_budget, zone), .fallback = "UTC",
      .prose = "Whose midnight; a name of the tz database."},
-    LATER("warn", "Shares at which somebody is told."),
-    {"at_limit", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
-     .prose = "What happens to calls that do not fit."},
+    {"warn", TYPE_PERCENTS, 0, LIST_AT(conf_budget, warn), .min = 1, .max = FACTOR_ONE,
+     .prose = "Shares of the limit at which somebody is told, once a period, as [50%, 80%]."},
+    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
+     .prose = "What happens to calls that do not fit: 402, a lower rung, or fewer output tokens."},
 };
 const struct section budget_section = {.name = "budget", ROWS(budget_rows), .size = sizeof(struct conf_budget)};
 static const struct directive limits_rows[] = {

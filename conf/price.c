@@ -48,7 +48,8 @@ void price_done(struct reader *r, const struct node *n, void *into) {
     struct price *p = into;
     (void)r;
     for (size_t i = 0; i < price_section.n; i++) /* what is not said is unknown, not free */
-        if (!node_get(n, price_section.rows[i].name) && strcmp(price_section.rows[i].name, "call") != 0)
+        if (price_section.rows[i].type == TYPE_PRICE && !node_get(n, price_section.rows[i].name) &&
+            strcmp(price_section.rows[i].name, "call") != 0)
             *(int64_t *)(void *)((char *)p + price_section.rows[i].offset) = -1;
     if (n && n->source)
         p->source = n->source->file; /* without the line: moving a row does not make another price of it */

@@ -162,6 +162,29 @@ static bool read_percent(struct reader *r, const struct directive *d, const stru
     return keep(r, d, n, v, at);
 }
 
+/* In ascending order, whatever the order in which they were written. */
+static void percent_put(int64_t *list, size_t n, int64_t v) {
+    for (; n && list[n - 1] > v; n--)
+        list[n] = list[n - 1];
+    list[n] = v;
+}
+
+static bool read_percents(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {
+    int64_t *list = tree_alloc(&r->conf->arena, CONF_WARN_MAX * sizeof *list), v;
+    if (n->kind != NODE_LIST || n->n > CONF_WARN_MAX) {
+        problem_at(r->report, n, "expected a list of at most %d shares, as [50%%, 80%%]", CONF_WARN_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < n->n; i++) {
+        if (!value_is_scalar(r, n->items[i], "a share") || !read_percent(r, d, n->items[i], &v, NULL))
+            return false;
+        percent_put(list, i, v);
+    }
+    *(int64_t **)at = list;
+    *(size_t *)more = n->n;
+    return true;
+}
+
 static bool read_factor(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {
     (void)more;
     int64_t v;
@@ -222,6 +245,7 @@ static const struct type_row {
     [TYPE_DURATION] = {"time", SCHEMA_UNIT("^(0|[0-9.]+(ms|s|m|h|d))$"), read_duration, false},
     [TYPE_DURATIONS] = {"two times", "\"type\": \"array\", \"minItems\": 2, \"maxItems\": 2", read_durations, true},
     [TYPE_PERCENT] = {"share", "\"type\": \"string\", \"pattern\": \"^[0-9.]+%$\"", read_percent, false},
+    [TYPE_PERCENTS] = {"list of shares", "\"type\": \"array\", \"items\": {\"type\": \"string\"}", read_percents, true},
     [TYPE_FACTOR] = {"factor", "\"type\": \"number\", \"minimum\": 0", read_factor, false},
     [TYPE_MONEY] = {"money", "\"type\": \"string\", \"pattern\": \"^[0-9.]+ USD$\"", read_money, false},
     [TYPE_MONEY_LIMIT] = {"money or none", "\"type\": \"string\", \"pattern\": \"^([0-9.]+ USD|none)$\"",
@@ -286,7 +310,7 @@ void type_print_bound(enum type t, int64_t v, struct str *out) {
     char text[CLOCK_TEXT_MAX];
     if (t == TYPE_DURATION || t == TYPE_DURATIONS) {
         str_puts(out, v ? clock_duration_text(v, text) : "0");
-    } else if (t == TYPE_PERCENT) {
+    } else if (t == TYPE_PERCENT || t == TYPE_PERCENTS) {
         print_decimal(v, 100, out);
         str_putc(out, '%');
     } else if (t == TYPE_FACTOR) {

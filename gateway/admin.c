@@ -127,25 +127,6 @@ static void get_budgets(struct admin_call *c) {
     str_puts(&c->out, "]}\n");
 }
 
-static void get_spend(struct admin_call *c) {
-    struct rows rows = {&c->out, true};
-    struct spend_view of_key, of_team;
-    str_puts(&c->out, "{\"teams\":[");
-    for (size_t i = 0; i < c->gateway->conf->n_teams; i++) {
-        const char *team = c->gateway->conf->teams[i].name;
-        budget_spend(c->gateway->budget, SPAN(""), span_of(team), clock_wall_us(), &of_key, &of_team);
-        row_open(&rows);
-        json_put_str(&c->out, "team", team);
-        money_put(&c->out, "day", of_team.day_nanousd);
-        money_put(&c->out, "week", of_team.week_nanousd);
-        money_put(&c->out, "month", of_team.month_nanousd);
-        json_put_i64(&c->out, "month_nanousd", of_team.month_nanousd);
-        json_put_i64(&c->out, "total_nanousd", of_team.total_nanousd);
-        str_puts(&c->out, "}");
-    }
-    str_puts(&c->out, "]}\n");
-}
-
 static void put_lane(const struct lane_view *v, void *user) {
     struct rows *rows = user;
     row_open(rows);
@@ -218,7 +199,7 @@ static const struct admin_route routes[] = {
     {"GET", "/readyz", EVERY_ROLE, get_readyz},
     {"GET", "/metrics", EVERY_ROLE | CAN(METRICS), get_metrics},
     {"GET", "/admin/requests", CAN(OPERATOR) | CAN(VIEWER), get_requests},
-    {"GET", "/admin/spend", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), get_spend},
+    {"GET", "/admin/spend", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), admin_get_spend},
     {"GET", "/admin/budgets", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), get_budgets},
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
@@ -334,7 +315,7 @@ static bool admit(struct admin_call *c) {
 
 /* ---- the exchange ---- */
 
-static void finish(struct admin_call *c) {
+void admin_finish(struct admin_call *c) {
     struct http_field fields[] = {{SPAN("content-type"), span_of(c->type ? c->type : "application/json")},
                                   {SPAN("cache-control"), SPAN("no-store")},
                                   {SPAN("x-content-type-options"), SPAN("nosniff")}};
@@ -346,6 +327,12 @@ static void finish(struct admin_call *c) {
     str_fini(&c->out);
     conf_drop(c->conf);
     free(c);
+}
+
+static void answer(struct admin_call *c) {
+    c->route->answer(c);
+    if (!c->later)
+        admin_finish(c);
 }
 
 static struct admin_call *call_new(struct exchange *x, struct gateway *g) {
@@ -366,27 +353,26 @@ void metrics_on_head(struct exchange *x, void *user) {
         admin_say(c, missing, NULL);
     else
         get_metrics(c);
-    finish(c);
+    admin_finish(c);
 }
 
 void admin_on_head(struct exchange *x, void *user) {
     struct admin_call *c = call_new(x, user);
     exchange_set_user(x, c);
     if (!admit(c)) {
-        finish(c);
+        admin_finish(c);
     } else if (exchange_head(x)->has_body) {
         exchange_want_body(x);
         admin_on_change(x, user);
     } else {
-        c->route->answer(c);
-        finish(c);
+        answer(c);
     }
 }
 
 void admin_on_change(struct exchange *x, void *user) {
     struct admin_call *c = exchange_user(x);
     (void)user;
-    if (!c)
+    if (!c || c->later) /* who left meanwhile is seen when the job ends */
         return;
     struct evbuffer *in = exchange_body(x);
     size_t n = evbuffer_get_length(in);
@@ -396,9 +382,11 @@ void admin_on_change(struct exchange *x, void *user) {
     bool whole = exchange_body_ended(x);
     if (!c->body.over && !exchange_failed(x) && !exchange_gone(x) && !whole)
         return;
+    if (whole && !c->body.over && !exchange_failed(x)) {
+        answer(c);
+        return;
+    }
     if (c->body.over || exchange_failed(x))
         admin_say(c, c->body.over ? ERR_TOO_LARGE : exchange_failed(x), NULL);
-    else if (whole)
-        c->route->answer(c);
-    finish(c);
+    admin_finish(c);
 }

@@ -21,13 +21,19 @@ struct admin_call {
     int status;
     const char *who; /* the token's name; "admin" for the main one */
     enum conf_role role;
+    bool later; /* the answer comes when a job ends: admin_finish */
 };
 
 void admin_say(struct admin_call *c, enum err e, const char *message);
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
 
+void admin_finish(struct admin_call *c);
+
 /* gateway/admin_keys.c */
 void admin_post_keys(struct admin_call *c);
 void admin_delete_key(struct admin_call *c);
+
+/* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
+void admin_get_spend(struct admin_call *c);
 
 #endif

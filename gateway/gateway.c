@@ -241,6 +241,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     if (!g->audit)
         return false;
     record_conf(g, "loaded");
+    gateway_hear_news(g);
     return true;
 }
 
@@ -325,6 +326,7 @@ static void make_rooms(struct gateway *g) {
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
+    list_init(&g->finance_jobs);
     map_init(&g->revoked);
     map_init(&g->by_id);
     map_init(&g->idempotent);
@@ -428,6 +430,7 @@ static void free_front(struct front *f) {
 }
 
 void gateway_close(struct gateway *g) {
+    finance_stop(g);
     if (g->audit) {
         cut_off(g);
         audit_close(g->audit, clock_wall_us());

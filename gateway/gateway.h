@@ -47,6 +47,7 @@ struct gateway {
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
+    struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
     int64_t started_us;
@@ -73,10 +74,17 @@ void gateway_count_call(struct gateway *g);
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
 
+/* gateway/news.c: what budgets have to tell, to the log, the metrics and the audit log. */
+void gateway_hear_news(struct gateway *g);
+#define NEWS_SHARE_MAX 24
+char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
+
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
+/* gateway/admin_finance.c */
+void finance_stop(struct gateway *g); /* ends every job; its callers are told */
 
 #endif

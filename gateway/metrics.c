@@ -72,7 +72,7 @@ static void print_counter(const struct metrics *m, size_t which, struct str *out
     for (struct map_entry *e = map_next(&m->series[which], NULL); e; e = map_next(&m->series[which], e)) {
         char text[MONEY_TEXT_MAX];
         int64_t value = *(int64_t *)e->value;
-        if (which == METRIC_COST)
+        if (which == METRIC_COST || which == METRIC_OVERRUN)
             money_text(value, text);
         else
             snprintf(text, sizeof(text), "%" PRId64, value);

@@ -79,11 +79,27 @@ static int64_t tightest(const struct request *r) {
     return least;
 }
 
+/* The highest warn share that a level which may be shown has passed. */
+static void put_warning(struct fields *f, const struct request *r) {
+    const bool shown[BUDGET_LEVELS] = {r->conf->disclose.budget_key, r->conf->disclose.budget_team,
+                                       r->conf->disclose.budget_organization};
+    char share[NEWS_SHARE_MAX];
+    int level = -1;
+    for (int i = 0; i < BUDGET_LEVELS; i++)
+        if (shown[i] && r->hold.passed[i] > (level < 0 ? 0 : r->hold.passed[level]))
+            level = i;
+    if (level >= 0)
+        put(f, "x-tollgate-budget-warning", "%s; level=%s", news_share(r->hold.passed[level], share),
+            budget_level_names[level]);
+}
+
 static void put_money(struct fields *f, const struct request *r, bool whole) {
     char text[MONEY_TEXT_MAX];
     bool called = r->route->kind == ROUTE_CALL && r->key;
     if (whole && called && r->conf->disclose.cost)
         put(f, "x-tollgate-cost", "%s", money_text(r->cost_nanousd, text));
+    if (called)
+        put_warning(f, r);
     int64_t left = called && r->hold.lease.request_id[0] ? tightest(r) : -1;
     if (left < 0)
         return;

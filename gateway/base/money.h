@@ -28,13 +28,14 @@ struct price {
 #define X(name) int64_t name;
     USAGE_LINES(X)
 #undef X
-    int64_t call;       /* a fee per call, pico-dollars; 0 if none */
-    int64_t factor;     /* over FACTOR_ONE: the backend's price_factor */
-    bool known;         /* false: no row: refuse where a budget applies */
-    bool free;          /* every line is explicitly 0 */
-    char digest[17];    /* first 16 hex of SHA-256 over the row's canonical text: names the row in audit records */
-    const char *source; /* where the row came from; owned by the conf; may be NULL */
-    const char *from;   /* effective_from; owned by the conf; may be NULL */
+    int64_t call;        /* a fee per call, pico-dollars; 0 if none */
+    int64_t factor;      /* over FACTOR_ONE: the backend's price_factor */
+    bool known;          /* false: no row: refuse where a budget applies */
+    bool free;           /* every line is explicitly 0 */
+    bool visible_output; /* all output that is charged is shown: no hidden reasoning */
+    char digest[17];     /* first 16 hex of SHA-256 over the row's canonical text: names the row in audit records */
+    const char *source;  /* where the row came from; owned by the conf; may be NULL */
+    const char *from;    /* effective_from; owned by the conf; may be NULL */
 };
 
 /* Exact cost in nano-dollars, rounded up once; INT64_MAX on overflow. An unknown line is priced at the row's `in`

@@ -24,6 +24,7 @@ conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
 conf/words.c test_conf_value.c the same
+audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
@@ -74,11 +75,14 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
-gateway/cli/spend_print.c test_spend.c three files of one verb
-gateway/cli/spend_sum.c test_spend.c the same
+gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
+gateway/finance/spend_focus.c test_spend.c the same
+gateway/finance/spend_print.c test_spend.c the same
+gateway/finance/spend_rows.c test_spend_record.c rows are seen through the records that made them
+gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin alert watch admin_keys attempt body gateway main metrics own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve '
 
 bad=0
 has_test() {

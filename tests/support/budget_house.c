@@ -40,7 +40,7 @@ void house_fini(struct budget_house *h) {
 }
 
 void house_limit(struct budget_house *h, enum budget_level level, int64_t nanousd) {
-    struct conf_budget budget = {nanousd, PERIOD_MONTH, zone_get("UTC")};
+    struct conf_budget budget = {.limit_nanousd = nanousd, .period = PERIOD_MONTH, .zone = zone_get("UTC")};
     if (level == LEVEL_KEY) {
         h->key_budget = budget;
         h->keys[0].budgets = &h->key_budget;

@@ -172,6 +172,12 @@ static void delay_spend(void *store, const char *owner, int64_t now_us, struct s
     d->inner->spend(d->inner_store, owner, now_us, out);
 }
 
+static void delay_watch(void *store, budget_watcher *see, void *user) {
+    struct delay_store *d = store;
+    if (d->inner_store) /* else it is being put before one that knows its watcher */
+        d->inner->watch(d->inner_store, see, user);
+}
+
 static void delay_free(void *store) {
     struct delay_store *d = store;
     d->broken = false;
@@ -193,6 +199,7 @@ static const struct ledger_ops delay_ops = {.rate = delay_rate,
                                             .replay = delay_replay,
                                             .each = delay_each,
                                             .spend = delay_spend,
+                                            .watch = delay_watch,
                                             .free = delay_free};
 
 struct delay_store *delay_store_put(struct budget *b, struct event_base *base, int64_t delay_us) {

@@ -338,7 +338,8 @@ Test(budget, accounts_outlive_the_conf_that_named_them) {
     house_init(&h);
     house_limit(&h, LEVEL_TEAM, 100);
     cr_assert_eq(house_hold(&h, 0, "a", 60, &op), ERR_NONE);
-    struct conf_budget listed_anew[] = {{1000, PERIOD_DAY, zone_get("UTC")}, {50, PERIOD_MONTH, zone_get("UTC")}};
+    struct conf_budget listed_anew[] = {{.limit_nanousd = 1000, .period = PERIOD_DAY, .zone = zone_get("UTC")},
+                                        {.limit_nanousd = 50, .period = PERIOD_MONTH, .zone = zone_get("UTC")}};
     h.teams[0].budgets = listed_anew;
     h.teams[0].n_budgets = 2;
     struct hold_op more;
@@ -378,7 +379,8 @@ Test(budget, more_budgets_than_a_lease_holds_are_refused_not_forgotten) {
     struct hold_op op;
     house_init(&h);
     for (int i = 0; i < 18; i++)
-        many[i] = (struct conf_budget){1000, i < 9 ? PERIOD_DAY : PERIOD_WEEK, zone_get(zones[i % 9])};
+        many[i] = (struct conf_budget){
+            .limit_nanousd = 1000, .period = i < 9 ? PERIOD_DAY : PERIOD_WEEK, .zone = zone_get(zones[i % 9])};
     h.teams[0].budgets = many;
     h.teams[0].n_budgets = 16;
     cr_assert_eq(house_hold(&h, 0, "a", 1, &op), ERR_NONE);
@@ -441,7 +443,8 @@ Test(budget, every_budget_is_shown_used_or_not) {
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);
     house_limit(&h, LEVEL_TEAM, 100);
-    struct conf_budget twice[] = {{500, PERIOD_DAY, zone_get("UTC")}, {300, PERIOD_DAY, zone_get("UTC")}};
+    struct conf_budget twice[] = {{.limit_nanousd = 500, .period = PERIOD_DAY, .zone = zone_get("UTC")},
+                                  {.limit_nanousd = 300, .period = PERIOD_DAY, .zone = zone_get("UTC")}};
     h.conf.organization_budgets = twice;
     h.conf.n_organization_budgets = 2;
     budget_each(h.b, &h.conf, HOUSE_NOW_US, count_view, &n);

@@ -30,7 +30,8 @@ static struct conf_key wanted(const struct conf *c, const char *id) {
         .id = id, .name = "run", .owner = "anna", .team = &c->teams[0], .expires_us = 77, .demo = true};
     static const char *allow[] = {"smart", "!x"};
     static struct conf_budget budgets[1];
-    budgets[0] = (struct conf_budget){5 * NANO_PER_USD, PERIOD_DAY, zone_get("Europe/Berlin")};
+    budgets[0] = (struct conf_budget){
+        .limit_nanousd = 5 * NANO_PER_USD, .period = PERIOD_DAY, .zone = zone_get("Europe/Berlin")};
     sha256(span_of(id), k.sha256);
     k.allow = allow;
     k.n_allow = 2;

@@ -4,23 +4,23 @@
 #define HEX_A "00000000000000000000000000000000000000000000000000000000000000aa"
 #define HEX_B "bbbbbbbbbbbbbbbb0000000000000000000000000000000000000000000000bb"
 
-static const char yaml[] =
-    MOCK_BACKEND "aliases: {smart: mock/s, \"gpt-*\": mock/*}\n"
-                 "team_defaults: {rate_limits: {in_flight: 200, requests_per_minute: 10}, contact: everybody, "
-                 "max_cost_per_call: 5 USD}\n"
-                 "tiers: {bronze: {rate_limits: {requests_per_minute: 60}, labels: {class: b}}}\n"
-                 "teams:\n"
-                 "  search:\n"
-                 "    tier: bronze\n"
-                 "    allow: [smart, \"gpt-*\", \"!*-pro*\"]\n"
-                 "    rate_limits: {tokens_per_minute: 7}\n"
-                 "    caller_labels: [feature, env]\n"
-                 "    keys:\n"
-                 "      - {id: abcdEFGH, name: prod, sha256: " HEX_A
-                 ", owner: \"anna@x\", expires: 2027-06-30, allow: [smart], max_cost_per_call: 1 USD,\n"
-                 "         budgets: [{limit: 1 USD, period: day}], rate_limits: {in_flight: 64}}\n"
-                 "      - {name: dev, sha256: " HEX_B "}\n"
-                 "  plain: {max_cost_per_call: none}\n";
+static const char yaml[] = MOCK_BACKEND
+    "aliases: {smart: mock/s, \"gpt-*\": mock/*}\n"
+    "team_defaults: {rate_limits: {in_flight: 200, requests_per_minute: 10}, contact: everybody, "
+    "max_cost_per_call: 5 USD}\n"
+    "tiers: {bronze: {rate_limits: {requests_per_minute: 60}, labels: {class: b}}}\n"
+    "teams:\n"
+    "  search:\n"
+    "    tier: bronze\n"
+    "    allow: [smart, \"gpt-*\", \"!*-pro*\"]\n"
+    "    rate_limits: {tokens_per_minute: 7}\n"
+    "    caller_labels: [feature, env]\n"
+    "    keys:\n"
+    "      - {id: abcdEFGH, name: prod, sha256: " HEX_A
+    ", owner: \"anna@x\", expires: 2027-06-30, allow: [smart], max_cost_per_call: 1 USD,\n"
+    "         budgets: [{limit: 1 USD, period: day, warn: [95%, 50%, 80.5%]}], rate_limits: {in_flight: 64}}\n"
+    "      - {name: dev, sha256: " HEX_B "}\n"
+    "  plain: {max_cost_per_call: none}\n";
 
 Test(conf_team, tier_and_defaults_fill_what_the_team_leaves_out) {
     struct conf *c = load_good(yaml);
@@ -33,6 +33,9 @@ Test(conf_team, tier_and_defaults_fill_what_the_team_leaves_out) {
     cr_expect_str_eq(t->labels[0].value, "b");
     cr_expect_eq(t->n_caller_labels, 2);
     cr_expect_eq(t->max_cost_per_call, 5 * NANO_PER_USD);
+    const struct conf_budget *b = t->keys[0].budgets;
+    cr_expect(b->n_warn == 3 && b->warn[0] == 5000 && b->warn[1] == 8050 && b->warn[2] == 9500, "in ascending order");
+    cr_expect(b->at_limit == AT_LIMIT_REFUSE);
     cr_expect_eq(c->teams[1].limits.requests_per_minute, 10);
     cr_expect_eq(c->teams[1].limits.tokens_per_minute, CONF_UNLIMITED);
     cr_expect_eq(c->teams[1].max_cost_per_call, CONF_UNLIMITED);

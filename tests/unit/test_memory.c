@@ -41,18 +41,20 @@ static void walk_init(struct walk *w, uint64_t seed) {
     *w = (struct walk){.dice = seed, .now_us = HOUSE_NOW_US};
     house_init(&w->h);
     for (int i = 0; i < 3; i++) {
-        w->of_keys[i] = (struct conf_budget){50 + 20 * i, PERIOD_TOTAL, zone_get("UTC")};
+        w->of_keys[i] =
+            (struct conf_budget){.limit_nanousd = 50 + 20 * i, .period = PERIOD_TOTAL, .zone = zone_get("UTC")};
         w->h.keys[i].budgets = &w->of_keys[i];
         w->h.keys[i].n_budgets = 1;
     }
     for (int i = 0; i < 2; i++) {
-        w->of_teams[i] = (struct conf_budget){100 - 10 * i, PERIOD_TOTAL, zone_get("UTC")};
+        w->of_teams[i] =
+            (struct conf_budget){.limit_nanousd = 100 - 10 * i, .period = PERIOD_TOTAL, .zone = zone_get("UTC")};
         w->h.teams[i].budgets = &w->of_teams[i];
         w->h.teams[i].n_budgets = 1;
     }
-    w->of_all[0] = (struct conf_budget){150, PERIOD_TOTAL, zone_get("UTC")};
-    w->of_all[1] = (struct conf_budget){60, PERIOD_HOUR, zone_get("Asia/Kathmandu")};
-    w->of_all[2] = (struct conf_budget){90, PERIOD_DAY, zone_get("Europe/Berlin")};
+    w->of_all[0] = (struct conf_budget){.limit_nanousd = 150, .period = PERIOD_TOTAL, .zone = zone_get("UTC")};
+    w->of_all[1] = (struct conf_budget){.limit_nanousd = 60, .period = PERIOD_HOUR, .zone = zone_get("Asia/Kathmandu")};
+    w->of_all[2] = (struct conf_budget){.limit_nanousd = 90, .period = PERIOD_DAY, .zone = zone_get("Europe/Berlin")};
     w->h.conf.organization_budgets = w->of_all;
     w->h.conf.n_organization_budgets = 3;
 }

@@ -1,5 +1,5 @@
 #include "gateway/cli/cli.h"
-#include "gateway/cli/spend.h"
+#include "gateway/finance/report.h"
 #include "tests/support/chain_kit.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -60,26 +60,55 @@ static void make_bill(struct kit *k) {
     audit_close(a, KIT_NOW + DAY);
 }
 
+/* A number of the row whose groups are these texts ("" ends them), or of the total; -1: no such row. */
+static int64_t cell(const char *out, const char *column, const char *const *texts) {
+    struct json root, row;
+    struct json_fault fault;
+    struct json_walk walk;
+    struct span name;
+    int64_t n = -1;
+    cr_assert(json_check(span_of(out), 64, &root, &fault), "%s", out);
+    if (!texts)
+        return json_i64(json_get(json_get(root, "total"), column), &n) ? n : -1;
+    for (json_walk_init(&walk, json_get(root, "rows")); json_walk_next(&walk, &name, &row);) {
+        bool same = true;
+        for (size_t i = 0; texts[i]; i += 2)
+            same = same && json_is(json_get(row, texts[i]), texts[i + 1]);
+        if (same && json_i64(json_get(row, column), &n))
+            return n;
+    }
+    return -1;
+}
+#define ROW(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 Test(spend, is_the_sum_of_settles_by_hand) {
     struct kit k;
     char *out;
     kit_init(&k);
     make_bill(&k);
-    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --month 2026-11 --by team --format csv", &out), 0);
-    cr_assert_str_eq(out, "\"team\",requests,in_tok,out_tok,estimated_requests,cost_nanousd,cost_usd\r\n"
-                          "\"legal\",2,26,8,1,125,0.000000125\r\n"
-                          "\"search\",2,26,8,0,9007199254741000,9007199.254741\r\n");
+    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --month 2026-11 --by team --format json", &out), 0);
+    cr_assert_eq(cell(out, "cost_nanousd", ROW("team", "legal")), 125);
+    cr_assert_eq(cell(out, "requests", ROW("team", "legal")), 2);
+    cr_assert_eq(cell(out, "estimated", ROW("team", "legal")), 1);
+    cr_assert_eq(cell(out, "estimated_nanousd", ROW("team", "legal")), 25);
+    cr_assert_eq(cell(out, "in_tok", ROW("team", "legal")), 26);
+    cr_assert_eq(cell(out, "cache_read", ROW("team", "legal")), 6);
+    cr_assert_eq(cell(out, "out_tok", ROW("team", "legal")), 8);
+    cr_assert_eq(cell(out, "reasoning", ROW("team", "legal")), 4);
+    cr_assert_eq(cell(out, "cost_nanousd", ROW("team", "search")), INT64_C(9007199254741000));
     free(out);
     cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --from 2026-11-30 --to 2026-12-01 --by team --format csv", &out),
                  0);
-    cr_assert(strstr(out, "\"legal\",2,26,8,1,125,"), "the same day as the month holds");
+    cr_assert(strstr(out, "\"team\",requests,tries,in,") == out && strstr(out, "\"legal\",2,0,20,6,"), "%s", out);
+    cr_assert(strstr(out, ",26,8,0.000000125\r\n"), "the same day as the month holds");
     free(out);
-    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --month 2026-11 --timezone Europe/Berlin --format csv", &out), 0);
-    cr_assert(strstr(out, "\"legal\",1,13,4,1,25,"), "23:00 UTC is December in Berlin: %s", out);
+    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --month 2026-11 --timezone Europe/Berlin --format json", &out), 0);
+    cr_assert_eq(cell(out, "cost_nanousd", ROW("team", "legal")), 25, "23:00 UTC is December in Berlin: %s", out);
     free(out);
-    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --by owner,label:feature,day --format csv", &out), 0);
-    cr_assert(strstr(out, "\"(none)\",\"(none)\",\"2026-11-30\",1,13,4,0,100,"), "%s", out);
-    cr_assert(strstr(out, "\"anna@x\",\"search\",\"2026-11-30\",2,"), "%s", out);
+    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --by owner,label:feature,day --format json", &out), 0);
+    cr_assert_eq(cell(out, "cost_nanousd", ROW("owner", "(none)", "label:feature", "(none)", "day", "2026-11-30")),
+                 100);
+    cr_assert_eq(cell(out, "requests", ROW("owner", "anna@x", "label:feature", "search", "day", "2026-11-30")), 2);
     free(out);
     kit_fini(&k);
 }
@@ -116,9 +145,94 @@ Test(spend, says_what_it_is_made_of) {
     kit_fini(&k);
 }
 
+/* Column by name in a CSV row of plain fields; quotes are left out. */
+static void csv_field(const char *out, int row, const char *column, char field[256]) {
+    const char *line = out, *head = out;
+    int at = 0;
+    for (; strncmp(head, column, strlen(column)) != 0 || !strchr(",\r", head[strlen(column)]); at++) {
+        head = strchr(head, ',');
+        cr_assert_not_null(head, "%s", column);
+        head++;
+    }
+    for (int i = 0; i < row; i++)
+        line = strstr(line, "\r\n") + 2;
+    for (; at > 0; at--) {
+        for (bool quoted = false; *line != ',' || quoted; line++)
+            quoted = quoted != (*line == '"');
+        line++;
+    }
+    size_t n = 0;
+    for (bool quoted = false; (!strchr(",\r", *line) || quoted) && n < 255; line++) {
+        quoted = quoted != (*line == '"');
+        if (*line != '"')
+            field[n++] = *line;
+    }
+    field[n] = 0;
+}
+
+Test(spend, focus_rows_have_the_mandatory_columns_and_the_same_money) {
+    static const char *const mandatory[] = {
+        "BilledCost",         "BillingAccountId",  "BillingAccountName", "BillingCurrency",   "BillingPeriodEnd",
+        "BillingPeriodStart", "ChargeCategory",    "ChargeClass",        "ChargeDescription", "ChargePeriodEnd",
+        "ChargePeriodStart",  "ContractedCost",    "EffectiveCost",      "InvoiceIssuerName", "ListCost",
+        "PricingQuantity",    "PricingUnit",       "ProviderName",       "PublisherName",     "ServiceCategory",
+        "ServiceName",        "ServiceSubcategory"};
+    struct kit k;
+    char *out, field[256];
+    kit_init(&k);
+    struct audit *a = kit_open(&k, KIT_NOW);
+    struct conf_label feature = {"feature", "search"};
+    struct audit_attempt tries[] = {
+        {.target = "azure/gpt", .upstream_key = "prod", .pico = "850000", .list_pico = "1000000"}};
+    struct audit_record r = {.kind = AUDIT_SETTLE,
+                             .team = "search",
+                             .key_id = "k",
+                             .alias = "=cmd",
+                             .target = "azure/gpt",
+                             .attempts = tries,
+                             .n_attempts = 1,
+                             .cost_nanousd = 850,
+                             .list_nanousd = 1000,
+                             .labels = &feature,
+                             .n_labels = 1,
+                             .admitted_us = KIT_NOW,
+                             .usage = {.in = 7, .out = 3}};
+    audit_add(a, &r, KIT_NOW);
+    audit_close(a, KIT_NOW);
+    cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --format focus --timezone Europe/Berlin", &out), 0);
+    for (size_t i = 0; i < ARRAY_LEN(mandatory); i++)
+        csv_field(out, 0, mandatory[i], field);
+    static const char *const want[][2] = {{"BilledCost", "0.00000085"},
+                                          {"ListCost", "0.000001"},
+                                          {"EffectiveCost", "0.00000085"},
+                                          {"BillingCurrency", "USD"},
+                                          {"BillingPeriodStart", "2026-10-31T23:00:00Z"},
+                                          {"BillingPeriodEnd", "2026-11-30T23:00:00Z"},
+                                          {"ChargePeriodStart", "2026-11-29T23:00:00Z"},
+                                          {"ChargeCategory", "Usage"},
+                                          {"ChargeClass", ""},
+                                          {"ProviderName", "azure"},
+                                          {"ResourceName", "gpt"},
+                                          {"SkuId", "azure/gpt"},
+                                          {"SubAccountId", "search"},
+                                          {"PricingQuantity", "10"},
+                                          {"PricingUnit", "Tokens"},
+                                          {"Tags", "{feature:search}"},
+                                          {"x_Alias", "'=cmd"},
+                                          {"x_UpstreamKey", "prod"},
+                                          {"ServiceCategory", "AI and Machine Learning"}};
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        csv_field(out, 1, want[i][0], field);
+        cr_expect_str_eq(field, want[i][1], "%s: %s", want[i][0], field);
+    }
+    free(out);
+    kit_fini(&k);
+}
+
 Test(spend, refuses_by_name_what_it_does_not_know) {
     static const char *const wrong[] = {
-        "spend DIR --format focus",
+        "spend DIR --format fokus",
+        "spend DIR --format focus --by team",
         "spend DIR --by tema",
         "spend DIR --month 2026-13",
         "spend DIR --month 2026-11 --to 2026-12-01",

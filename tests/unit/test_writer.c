@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A disk that does what the test says. Each write takes at most `short_bytes`; errors last until they are taken back. */
+/* A disk that does what the test says. Each write takes at most `short_bytes`; errors last until they are taken back; a
+ * disk that is held answers nothing until it is let go. */
 static struct {
     pthread_mutex_t lock;
-    int write_error, sync_error;
+    pthread_cond_t let_go;
+    int write_error, sync_error, interrupts;
     size_t short_bytes;
-    int64_t sleep_us;
+    bool hold_writes, hold_syncs;
     int writes, syncs;
-} disk = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .let_go = PTHREAD_COND_INITIALIZER};
 
 static void disk_says(int write_error, int sync_error, size_t short_bytes) {
     pthread_mutex_lock(&disk.lock);
@@ -25,16 +27,31 @@ static void disk_says(int write_error, int sync_error, size_t short_bytes) {
     pthread_mutex_unlock(&disk.lock);
 }
 
+static void disk_holds(bool writes, bool syncs) {
+    pthread_mutex_lock(&disk.lock);
+    disk.hold_writes = writes;
+    disk.hold_syncs = syncs;
+    pthread_cond_broadcast(&disk.let_go);
+    pthread_mutex_unlock(&disk.lock);
+}
+
+static int disk_count(const int *what) {
+    pthread_mutex_lock(&disk.lock);
+    int n = *what;
+    pthread_mutex_unlock(&disk.lock);
+    return n;
+}
+
 static ssize_t bad_pwrite(int fd, const void *bytes, size_t n, off_t at) {
     pthread_mutex_lock(&disk.lock);
-    int error = disk.write_error;
-    size_t most = disk.short_bytes;
-    int64_t sleep_us = disk.sleep_us;
     disk.writes++;
+    while (disk.hold_writes)
+        pthread_cond_wait(&disk.let_go, &disk.lock);
+    int error = disk.interrupts > 0 ? EINTR : disk.write_error;
+    size_t most = disk.short_bytes;
+    disk.interrupts -= error == EINTR;
     pthread_mutex_unlock(&disk.lock);
-    if (sleep_us)
-        usleep((useconds_t)sleep_us);
-    if (most && n > most)
+    if (most && n > most && error != EINTR)
         n = most;
     else if (error) { /* a full disk takes some bytes first */
         errno = error;
@@ -45,8 +62,11 @@ static ssize_t bad_pwrite(int fd, const void *bytes, size_t n, off_t at) {
 
 static int bad_fdatasync(int fd) {
     pthread_mutex_lock(&disk.lock);
-    int error = disk.sync_error;
     disk.syncs++;
+    while (disk.hold_syncs)
+        pthread_cond_wait(&disk.let_go, &disk.lock);
+    int error = disk.interrupts > 0 ? EINTR : disk.sync_error;
+    disk.interrupts -= error == EINTR;
     pthread_mutex_unlock(&disk.lock);
     errno = error;
     return error ? -1 : fdatasync(fd);
@@ -66,7 +86,7 @@ static struct audit *open_on_bad_disk(struct kit *k) {
 }
 
 static void await_health(struct kit *k, struct audit *a, bool healthy) {
-    for (int i = 0; i < 5000 && audit_healthy(a) != healthy; i++) {
+    for (int i = 0; i < 20000 && audit_healthy(a) != healthy; i++) {
         kit_turn(k);
         usleep(200);
     }
@@ -75,17 +95,30 @@ static void await_health(struct kit *k, struct audit *a, bool healthy) {
 
 static void await_written(struct kit *k, struct audit *a) {
     audit_flush(a);
-    for (int i = 0; i < 5000 && audit_lag(a) > 0; i++) {
+    for (int i = 0; i < 20000 && audit_lag(a) > 0; i++) {
         kit_turn(k);
         usleep(200);
     }
     cr_assert_eq(audit_lag(a), 0);
 }
 
-Test(writer, short_writes_are_gone_on_with) {
+static void await_durable(struct kit *k, struct audit *a) {
+    struct writer_marks marks = {0};
+    audit_flush(a);
+    for (int i = 0; i < 20000 && marks.durable_seq < a->seq; i++) {
+        kit_turn(k);
+        usleep(200);
+        writer_marks(a->writer, &marks);
+    }
+    cr_assert_eq(marks.durable_seq, a->seq);
+    cr_assert_eq(marks.queued_bytes, 0);
+}
+
+Test(writer, short_and_interrupted_writes_are_gone_on_with) {
     struct kit k;
     struct audit *a = open_on_bad_disk(&k);
     disk_says(0, 0, 7);
+    disk.interrupts = 5;
     for (int i = 0; i < 20; i++)
         kit_admit(a, i, 1, KIT_NOW);
     await_written(&k, a);
@@ -115,7 +148,7 @@ static void fails_and_recovers(int write_error, int sync_error) {
     audit_flush(a);
     bool waits = audit_written(a, &op) == PROGRESS_WAIT;
     await_health(&k, a, false);
-    for (int i = 0; i < 5000 && waits && !wakes; i++) {
+    for (int i = 0; i < 20000 && waits && !wakes; i++) {
         kit_turn(&k);
         usleep(200);
     }
@@ -180,7 +213,7 @@ static void taken_away(bool cut) {
     size_t n;
     struct audit *a = open_on_bad_disk(&k);
     kit_admit(a, 1, 100, KIT_NOW);
-    await_written(&k, a);
+    await_durable(&k, a); /* what is not durable would be written once more */
     kit_path(&k, kit_segment(&k, 0, name), path);
     kit_path(&k, "aside", aside);
     audit_flush(a);
@@ -215,18 +248,88 @@ Test(writer, a_file_that_is_cut_under_the_gateway_is_missed_and_gone_on_with_whe
 Test(writer, a_slow_disk_does_not_hold_the_loop) {
     struct kit k;
     struct audit *a = open_on_bad_disk(&k);
-    pthread_mutex_lock(&disk.lock);
-    disk.sleep_us = 30000;
-    int before = disk.writes;
-    pthread_mutex_unlock(&disk.lock);
-    for (int i = 0; i < 200; i++) { /* each a write of its own if the loop waited: six seconds */
+    await_durable(&k, a);
+    disk_holds(true, false);
+    int before = disk_count(&disk.writes);
+    for (int i = 0; i < 200; i++) {
         cr_assert_gt(kit_admit(a, i, 1, KIT_NOW), 0);
         audit_flush(a);
     }
-    pthread_mutex_lock(&disk.lock);
-    cr_assert_lt(disk.writes - before, 100, "the loop was through before the disk was");
-    disk.sleep_us = 0;
-    pthread_mutex_unlock(&disk.lock);
+    cr_assert_leq(disk_count(&disk.writes) - before, 1, "the loop was through before the disk was");
+    cr_assert_eq(audit_lag(a), 200, "a slow disk shows as lag");
+    disk_holds(false, false);
+    audit_close(a, KIT_NOW);
+    cr_assert(kit_verify(&k).clean);
+    kit_fini(&k);
+}
+
+Test(writer, a_slow_fdatasync_does_not_hold_the_writes_of_calls_that_did_not_ask_for_it) {
+    struct kit k;
+    struct audit *a = open_on_bad_disk(&k);
+    await_durable(&k, a);
+    disk_holds(false, true);
+    int before = disk_count(&disk.syncs);
+    kit_admit(a, 0, 1, KIT_NOW);
+    await_written(&k, a);
+    while (disk_count(&disk.syncs) == before) /* the sync has begun and does not end */
+        usleep(100);
+    for (int i = 1; i < 20; i++) {
+        kit_admit(a, i, 1, KIT_NOW);
+        await_written(&k, a);
+    }
+    cr_assert_eq(disk_count(&disk.syncs), before + 1);
+    disk_holds(false, false);
+    await_durable(&k, a);
+    audit_close(a, KIT_NOW);
+    cr_assert(kit_verify(&k).clean);
+    kit_fini(&k);
+}
+
+Test(writer, files_that_are_left_behind_a_slow_fdatasync_become_durable_in_their_order) {
+    struct kit k;
+    kit_init(&k);
+    k.tuning.calls = &bad_disk;
+    k.tuning.segment_max_bytes = 4000;
+    struct audit *a = kit_open(&k, KIT_NOW);
+    await_durable(&k, a);
+    disk_holds(false, true);
+    for (int i = 0; i < 40; i++) {
+        kit_admit(a, i, 1, KIT_NOW);
+        await_written(&k, a);
+    }
+    cr_assert_gt(kit_segments(&k), 3);
+    disk_says(0, EIO, 0); /* and the first sync fails: all files are written once more */
+    disk_holds(false, false);
+    await_health(&k, a, false);
+    disk_says(0, 0, 0);
+    await_health(&k, a, true);
+    await_durable(&k, a);
+    audit_close(a, KIT_NOW);
+    struct audit_verdict v = kit_verify(&k);
+    cr_assert(v.clean, "%s", v.fault.what);
+    kit_fini(&k);
+}
+
+Test(writer, a_disk_that_does_not_answer_refuses_new_calls_and_tells_who_waits) {
+    struct kit k;
+    kit_init(&k);
+    k.tuning.calls = &bad_disk;
+    k.tuning.stall_us = 200000; /* longer than this disk needs for the start */
+    k.options.sync_request = true;
+    struct audit *a = kit_open(&k, KIT_NOW);
+    cr_assert(a, "%s", k.why.at);
+    disk_holds(false, true);
+    struct audit_op op = {.waiter = {on_wake}, .seq = kit_admit(a, 1, 100, KIT_NOW)};
+    audit_flush(a);
+    cr_assert_eq(audit_written(a, &op), PROGRESS_WAIT);
+    await_health(&k, a, false);
+    audit_flush(a); /* the next turn */
+    cr_assert_eq(wakes, 1);
+    cr_assert_eq(op.err, ERR_AUDIT);
+    cr_assert_eq(kit_admit(a, 2, 100, KIT_NOW), 0);
+    disk_holds(false, false);
+    await_health(&k, a, true);
+    cr_assert_gt(kit_admit(a, 3, 100, KIT_NOW), 0);
     audit_close(a, KIT_NOW);
     cr_assert(kit_verify(&k).clean);
     kit_fini(&k);
@@ -239,9 +342,7 @@ Test(writer, a_queue_that_is_full_refuses_by_bound) {
     k.tuning.queue_max_bytes = 20000;
     struct audit *a = kit_open(&k, KIT_NOW);
     cr_assert(a);
-    pthread_mutex_lock(&disk.lock);
-    disk.sleep_us = 50000;
-    pthread_mutex_unlock(&disk.lock);
+    disk_holds(true, false);
     int taken = 0;
     while (taken < 1000 && kit_admit(a, taken, 1, KIT_NOW))
         taken++;
@@ -251,9 +352,7 @@ Test(writer, a_queue_that_is_full_refuses_by_bound) {
     while (settles < 1000 && kit_settle(a, settles, 1, KIT_NOW, KIT_NOW))
         settles++;
     cr_assert_lt(settles, 60, "which is bounded too");
-    pthread_mutex_lock(&disk.lock);
-    disk.sleep_us = 0;
-    pthread_mutex_unlock(&disk.lock);
+    disk_holds(false, false);
     audit_close(a, KIT_NOW);
     cr_assert(kit_verify(&k).clean);
     kit_fini(&k);
@@ -280,11 +379,11 @@ Test(writer, requests_that_wait_together_share_one_fdatasync) {
     k.tuning.calls = &bad_disk;
     k.options.sync_request = true;
     struct audit *a = kit_open(&k, KIT_NOW);
-    int before = disk.syncs;
+    int before = disk_count(&disk.syncs);
     for (int i = 0; i < 100; i++)
         kit_admit(a, i, 1, KIT_NOW);
     await_written(&k, a);
-    cr_assert_leq(disk.syncs - before, 2);
+    cr_assert_leq(disk_count(&disk.syncs) - before, 2);
     audit_close(a, KIT_NOW);
     kit_fini(&k);
 }
