@@ -2,6 +2,7 @@
  * pieces. Always true here: a try that began ends exactly once, in attempt_finish, which remembers it and tells routing. */
 #include "gateway/attempt.h"
 
+#include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
 
@@ -301,7 +302,22 @@ void attempt_succeed(struct request *r) {
     answer_end(answer, ERR_NONE, NULL);
 }
 
+/* Nobody is told that the base has it when an adapter does not exist, and nobody else is asked instead. */
+static void fail_unknown(struct request *r) {
+    struct provider_error *e = &r->attempt->error;
+    *e = (struct provider_error){.status = 404};
+    snprintf(e->code, sizeof(e->code), "%s", err_code(ERR_MODEL));
+    snprintf(e->param, sizeof(e->param), "model");
+    snprintf(e->message, sizeof(e->message), "The model '%.*s' does not exist or this key may not use it.",
+             (int)(r->call.model.n < 128 ? r->call.model.n : 128), r->call.model.at);
+    attempt_fail(r, OUTCOME_CLIENT_FAULT, "no such adapter");
+}
+
 void attempt_fail_run(struct request *r, enum err e) {
+    if (e == ERR_MODEL) {
+        fail_unknown(r);
+        return;
+    }
     r->attempt->error = (struct provider_error){.status = 503};
     snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
     enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
@@ -315,6 +331,12 @@ void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
 }
 
 /* ---- starting, and what comes next ---- */
+
+/* "local/pirate" answered as "local/pirate@VERSION". */
+static void name_version(struct request *r, const char *adapter) {
+    if (*adapter)
+        snprintf(r->answer->target, sizeof(r->answer->target), "%s/%s", attempt_choice(r)->backend->name, adapter);
+}
 
 static bool open_run(struct request *r, struct attempt *a) {
     const struct conf_backend *b = attempt_choice(r)->backend;
@@ -334,9 +356,12 @@ static bool open_run(struct request *r, struct attempt *a) {
         attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
         return false;
     }
+    engine_ask_for(b, attempt_choice(r)->model, r->key->team->name, &ask);
     enum err e = decode_start(engine, &ask, on_run, r, &a->run);
     if (e)
         attempt_fail_run(r, e);
+    else
+        name_version(r, decode_run_adapter(a->run));
     return e == ERR_NONE;
 }
 

@@ -129,22 +129,35 @@ void adapters_fini(struct adapters *a) {
 
 /* --- the loop --- */
 
-struct adapter_version *adapters_take(struct adapters *a, struct span name) {
+/* What "name" or "name@version" means; under the lock. */
+static struct adapter_version *look_up(struct adapters *a, struct span name) {
     struct span rest = name, base, version = SPAN_NONE;
     if (memchr(name.at, '@', name.n) && span_cut(&rest, '@', &base)) {
         version = rest;
         name = base;
     }
-    pthread_mutex_lock(&a->lock);
-    struct adapter_version *v = NULL;
     if (version.at)
-        v = version_find(a, name, version);
-    else if (name.n < ADAPTER_NAME_BYTES_MAX) {
-        char copy[ADAPTER_NAME_BYTES_MAX] = "";
-        memcpy(copy, name.at, name.n);
-        const char *points = name_points_at(a, copy);
-        v = points ? version_find(a, name, span_of(points)) : NULL;
-    }
+        return version_find(a, name, version);
+    if (name.n >= ADAPTER_NAME_BYTES_MAX)
+        return NULL;
+    char copy[ADAPTER_NAME_BYTES_MAX] = "";
+    memcpy(copy, name.at, name.n);
+    const char *points = name_points_at(a, copy);
+    return points ? version_find(a, name, span_of(points)) : NULL;
+}
+
+bool adapters_digest(struct adapters *a, struct span name, uint8_t digest[SHA256_BYTES]) {
+    pthread_mutex_lock(&a->lock);
+    const struct adapter_version *v = name.n ? look_up(a, name) : NULL;
+    if (v)
+        memcpy(digest, v->digest, SHA256_BYTES);
+    pthread_mutex_unlock(&a->lock);
+    return v != NULL;
+}
+
+struct adapter_version *adapters_take(struct adapters *a, struct span name) {
+    pthread_mutex_lock(&a->lock);
+    struct adapter_version *v = look_up(a, name);
     if (v) {
         v->refs++;
         v->used = ++a->ticks;

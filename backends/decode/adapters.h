@@ -83,6 +83,7 @@ void adapters_fini(struct adapters *a); /* no run is left */
 struct adapter_version *adapters_take(struct adapters *a, struct span name);
 void adapters_drop(struct adapters *a, struct adapter_version *v); /* any thread */
 
+bool adapters_digest(struct adapters *a, struct span name, uint8_t digest[SHA256_BYTES]); /* any thread */
 struct decode_view;
 void adapters_count(struct adapters *a, struct decode_view *out); /* any thread */
 

@@ -242,6 +242,11 @@ enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_
     return e;
 }
 
+bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[SHA256_BYTES]) {
+    struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the registry has a lock of its own */
+    return adapters_digest(&unlocked->adapters, name, digest);
+}
+
 void decode_view(const struct decode *d, struct decode_view *out) {
     const struct model_config *c = &d->model->config;
     struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the queue's length is under a lock */

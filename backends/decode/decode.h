@@ -77,6 +77,11 @@ const char *decode_run_adapter(const struct decode_run *r);
 /* Cancels if it is still going (at the next step) and frees the handle; on_ready is not called afterwards. */
 void decode_end(struct decode_run *r);
 
+/* --- adapters; all of it on the loop, none of it waits --- */
+
+/* The content that "NAME" or "NAME@VERSION" means now; false: nothing. */
+bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[32]);
+
 struct decode_view {
     const char *directory, *compute; /* "cpu avx2", "cpu plain" */
     int64_t parameters, weight_bytes, kv_bytes;

@@ -54,7 +54,6 @@ backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
 backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
-backends/decode/adapters.c test_schedule.c tiers and slots are seen from the door
 backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
