@@ -99,11 +99,24 @@ static bool follows(const struct recovered *r, const struct line_frame *f) {
     return f->seq == r->seq + 1 && span_is(f->prev, r->hash);
 }
 
+/* A note of a tree ends it; everything else is a leaf of the next. */
+static void grow(struct reading *g, const struct line_frame *f, struct span line) {
+    static const char note[] = ",\"what\":\"tree\",\"tree_from\":";
+    uint8_t leaf[SHA256_BYTES];
+    if (!g->o->head_key || !hex_read(f->hash, leaf, sizeof leaf))
+        return;
+    if (line_kind(f->kind) == AUDIT_NOTE && memmem(line.at, line.n, note, sizeof note - 1))
+        g->out->tree.n = 0;
+    else
+        tree_add(&g->out->tree, leaf);
+}
+
 static bool take(struct reading *g, struct span line) {
     struct line_frame f;
     if (!line_read(line, &f) || !line_hash_is_true(&f) || !follows(g->out, &f))
         return false;
     see_record(g, &f, line);
+    grow(g, &f, line);
     g->out->seq = f.seq;
     memcpy(g->out->hash, f.hash.at, f.hash.n);
     g->out->hash[f.hash.n] = 0;

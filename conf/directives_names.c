@@ -22,6 +22,8 @@ static const struct directive price_rows[] = {
     {"web_search", TYPE_PRICE, 0, AT(price, web_search),
      .prose = "One web search, as 10 USD/1K; absent: as one output token."},
     {"call", TYPE_PRICE, 0, AT(price, call), .prose = "A fee a call, as 0.01 USD/1; absent: none."},
+    {"hidden_output", TYPE_SWITCH, 0, AT(price, visible_output), .fallback = "true", WORDS("true", "false"),
+     .prose = "Whether output may be charged that no stream shows; false: its streams are held part by part."},
 };
 const struct section price_section = {
     .name = "price", ROWS(price_rows), .size = sizeof(struct price), .done = price_done};
@@ -247,7 +249,7 @@ static const struct directive budget_rows[] = {
      .prose = "Whose midnight; a name of the tz database."},
     {"warn", TYPE_PERCENTS, 0, LIST_AT(conf_budget, warn), .min = 1, .max = FACTOR_ONE,
      .prose = "Shares of the limit at which somebody is told, once a period, as [50%, 80%]."},
-    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
+    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "degrade", "clamp"),
      .prose = "What happens to calls that do not fit: 402, a lower rung, or fewer output tokens."},
 };
 const struct section budget_section = {.name = "budget", ROWS(budget_rows), .size = sizeof(struct conf_budget)};

@@ -2,7 +2,6 @@
  * pieces. Always true here: a try that began ends exactly once, in attempt_finish, which remembers it and tells routing. */
 #include "gateway/attempt.h"
 
-#include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
 
@@ -97,10 +96,6 @@ bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], 
 
 static void on_call(struct http_call *c, void *user) {
     (void)c;
-    request_wake(user);
-}
-
-static void on_run(void *user) {
     request_wake(user);
 }
 
@@ -239,6 +234,7 @@ static void attempt_free(struct attempt *a) {
     reader_free(a->reader);
     frame_fini(&a->frames);
     str_fini(&a->plain);
+    str_fini(&a->parked);
     str_fini(&a->sign);
     free(a);
 }
@@ -302,68 +298,29 @@ void attempt_succeed(struct request *r) {
     answer_end(answer, ERR_NONE, NULL);
 }
 
-/* Nobody is told that the base has it when an adapter does not exist, and nobody else is asked instead. */
-static void fail_unknown(struct request *r) {
-    struct provider_error *e = &r->attempt->error;
-    *e = (struct provider_error){.status = 404};
-    snprintf(e->code, sizeof(e->code), "%s", err_code(ERR_MODEL));
-    snprintf(e->param, sizeof(e->param), "model");
-    snprintf(e->message, sizeof(e->message), "The model '%.*s' does not exist or this key may not use it.",
-             (int)(r->call.model.n < 128 ? r->call.model.n : 128), r->call.model.at);
-    attempt_fail(r, OUTCOME_CLIENT_FAULT, "no such adapter");
-}
-
-void attempt_fail_run(struct request *r, enum err e) {
-    if (e == ERR_MODEL) {
-        fail_unknown(r);
-        return;
-    }
-    r->attempt->error = (struct provider_error){.status = 503};
-    snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
-    enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
-                           : e == ERR_BUSY  ? OUTCOME_NO_SLOT
-                                            : OUTCOME_UNAVAILABLE;
-    attempt_fail(r, outcome, e == ERR_BUSY ? "the engine's queue is full" : "the engine ended it");
-}
-
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
     attempt_finish(r, outcome, why);
 }
 
+static void put_ending(const struct event *e, void *user) {
+    struct request *r = user;
+    if (!r->answer->ended)
+        answer_put(r->answer, e);
+}
+
+void attempt_cut(struct request *r, const char *why) {
+    struct attempt *a = r->attempt;
+    struct answer *answer = r->answer;
+    struct usage used = a->reader ? *reader_usage(a->reader) : answer->usage;
+    answer->content = answer->cut = true;
+    estimate_usage(r, a, &used, false);
+    bool made = reader_cut(a->reader, &used, put_ending, r);
+    attempt_finish(r, OUTCOME_CANCELLED, why);
+    answer->usage = r->tries[r->n_tries - 1].usage;
+    answer_end(answer, made ? ERR_NONE : ERR_BUDGET, NULL);
+}
+
 /* ---- starting, and what comes next ---- */
-
-/* "local/pirate" answered as "local/pirate@VERSION". */
-static void name_version(struct request *r, const char *adapter) {
-    if (*adapter)
-        snprintf(r->answer->target, sizeof(r->answer->target), "%s/%s", attempt_choice(r)->backend->name, adapter);
-}
-
-static bool open_run(struct request *r, struct attempt *a) {
-    const struct conf_backend *b = attempt_choice(r)->backend;
-    struct decode *engine = map_find(&r->gateway->engines, span_of(b->name));
-    struct decode_ask ask = {0};
-    struct call_fault fault = {0};
-    a->first_piece = true;
-    if (!engine) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, "the engine is not running");
-        return false;
-    }
-    if (!engine_ask(&r->call, &r->arena, &ask, &fault)) {
-        a->error = (struct provider_error){.status = 400};
-        snprintf(a->error.code, sizeof(a->error.code), "%s", err_code(fault.err));
-        snprintf(a->error.param, sizeof(a->error.param), "%s", fault.field);
-        snprintf(a->error.message, sizeof(a->error.message), "%s", fault.text);
-        attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
-        return false;
-    }
-    engine_ask_for(b, attempt_choice(r)->model, r->key->team->name, &ask);
-    enum err e = decode_start(engine, &ask, on_run, r, &a->run);
-    if (e)
-        attempt_fail_run(r, e);
-    else
-        name_version(r, decode_run_adapter(a->run));
-    return e == ERR_NONE;
-}
 
 bool attempt_start(struct request *r) {
     const struct choice *c = attempt_choice(r);
@@ -374,11 +331,13 @@ bool attempt_start(struct request *r) {
     a->first_us = -1;
     frame_init(&a->frames);
     str_init(&a->plain, PLAIN_ANSWER_MAX);
+    str_init(&a->parked, ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
     r->answer->down = r->down;
+    r->answer->clamped_tok = r->call.clamped_tok;
     if (c->backend->protocol == PROTOCOL_DECODE)
-        return open_run(r, a);
+        return attempt_open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);
     if (open_call(r, a))
         return true;
