@@ -1,6 +1,7 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 
 #include "gateway/engines.h"
 
@@ -108,6 +109,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     watch_tick(g, now_us);
     keys_tick(g, now_us);
     alerts_tick(g, now_us);
+    budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
@@ -190,8 +192,7 @@ static struct front_limits limits_of(const struct conf *c, int64_t connections) 
 /* ---- building ---- */
 
 static void on_settled(const struct audit_settled *s, void *user) {
-    struct gateway *g = user;
-    budget_replay(g->budget, g->conf, s->key_id, s->team, s->admitted_us, s->nanousd);
+    ledger_replay(user, s);
 }
 
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
@@ -207,7 +208,7 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .head_key = c->audit.head_key,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
-                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
+                                  .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
                                   .settled = on_settled,
                                   .user = g};
 }
@@ -220,7 +221,6 @@ static void record_conf(struct gateway *g, const char *what) {
 
 static bool open_audit(struct gateway *g, struct str *why) {
     int64_t now_us = clock_wall_us();
-    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     struct audit_options options = audit_options_of(g, g->conf, now_us);
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
@@ -329,10 +329,15 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     g->conf_path = conf_path;
     g->started_us = clock_wall_us();
     log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
+    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
+<<<<<<< HEAD
         shared_open(g, why) && listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
+=======
+        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
+>>>>>>> main
         return g;
     gateway_close(g);
     return NULL;
@@ -399,7 +404,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
-    while (requests_open(g) && clock_mono_us() < until_us)
+    while ((requests_open(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
 
