@@ -333,11 +333,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-<<<<<<< HEAD
-        shared_open(g, why) && listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
-=======
-        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
->>>>>>> main
+        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
