@@ -1,7 +1,8 @@
 /* The door: from a conf's words to asks that a ledger can answer. Always true here: a price that is not known is refused
  * wherever any limit on money applies; the rules that need no ledger (price, cost of one call) are decided before one is
  * asked; which ledger answers is not known here. */
-#include "budget/ledger.h"
+#include "budget/calibrate.h"
+#include "budget/redis_ledger.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ struct budget {
     const struct ledger_ops *ops;
     void *store;                /* owned, through ops->free */
     struct log_gate crowd_gate; /* more budgets than a lease has room for */
-    struct map lifts;           /* scope name -> struct lift, owned */
+    struct calibration learnt;
+    struct map lifts; /* scope name -> struct lift, owned */
     budget_watcher *see;
     void *user;
 };
@@ -28,6 +30,7 @@ struct budget *budget_new(void) {
     b->ops = &ledger_memory_ops;
     b->store = ledger_memory_new();
     map_init(&b->lifts);
+    calibration_init(&b->learnt);
     return b;
 }
 
@@ -38,7 +41,16 @@ void budget_free(struct budget *b) {
     for (struct map_entry *e = map_next(&b->lifts, NULL); e; e = map_next(&b->lifts, e))
         free(e->value);
     map_fini(&b->lifts);
+    calibration_fini(&b->learnt);
     free(b);
+}
+
+int64_t budget_expect_tok(const struct budget *b, const char *name, const struct call_size *size) {
+    return budget_calibrated_tok(budget_in_expect_tok(size), calibration_ppm(&b->learnt, name));
+}
+
+void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used) {
+    calibration_learn(&b->learnt, name, size, used);
 }
 
 void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *store, const struct ledger_ops **old_ops) {
@@ -48,6 +60,34 @@ void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *sto
     b->store = store;
     ops->watch(store, b->see, b->user);
     return old;
+}
+
+/* --- a ledger that processes share --- */
+
+void budget_use_redis(struct budget *b, struct redis *r, const struct budget_redis *o) {
+    assert(b->ops == &ledger_memory_ops);
+    b->store = ledger_redis_new(r, o, b->store);
+    b->ops = &ledger_redis_ops;
+    if (b->see)
+        b->ops->watch(b->store, b->see, b->user);
+}
+
+void budget_tick(struct budget *b, int64_t now_us) {
+    if (b->ops->tick)
+        b->ops->tick(b->store, now_us);
+}
+
+bool budget_ready(const struct budget *b) {
+    return !b->ops->ready || b->ops->ready(b->store);
+}
+
+bool budget_settled(const struct budget *b) {
+    return !b->ops->settled || b->ops->settled(b->store);
+}
+
+void budget_replay_log(struct budget *b, const char *log) {
+    if (b->ops->replay_log)
+        b->ops->replay_log(b->store, log);
 }
 
 void budget_watch(struct budget *b, budget_watcher *see, void *user) {
@@ -114,9 +154,9 @@ static bool cost_is_limited(const struct ledger_ask *ask, const struct conf_key 
     return ask->n > 0 || key->max_cost_per_call != CONF_UNLIMITED || key->team->max_cost_per_call != CONF_UNLIMITED;
 }
 
-/* A row that lacks the side which would be used has no bound either; that is a price not known, not a budget spent. */
+/* What has no bound has no price that anyone could hold: that is a price not known, not a budget spent. */
 static bool price_is_known(const struct price *price, int64_t nanousd) {
-    return price->known && (nanousd < INT64_MAX || (price->in >= 0 && price->out >= 0));
+    return price->known && (nanousd < INT64_MAX || price->free);
 }
 
 static bool over_call_limit(enum budget_level level, const char *scope, int64_t limit, int64_t nanousd,
@@ -197,7 +237,11 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
         return PROGRESS_DONE;
     }
     ask.free = false;
-    ask.nanousd = nanousd;
+    ask.nanousd = nanousd == INT64_MAX ? held.nanousd : nanousd;
+    if (nanousd == INT64_MAX && cost_is_limited(&ask, key)) {
+        op->err = ERR_PRICE;
+        return PROGRESS_DONE;
+    }
     if (call_costs_too_much(key, nanousd, op))
         return PROGRESS_DONE;
     return b->ops->raise(b->store, &ask, lease, op);

@@ -20,6 +20,7 @@ conf/directives_names.c test_conf_schema.c the same
 conf/json_tree.c test_conf_tree.c two readers of one tree
 conf/yaml.c test_conf_tree.c the same
 conf/price_file.c test_conf_price.c prices are read through the files that hold them
+conf/price_row.c test_conf_price.c the same
 conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
@@ -31,6 +32,12 @@ audit/written.c test_audit.c the same
 audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
+budget/redis_call.c test_redis_ledger.c one ledger, seen through its door over a real Redis
+budget/redis_down.c test_redis_ledger.c the same
+budget/redis_job.c test_redis_ledger.c the same
+budget/redis_settle.c test_redis_ledger.c the same
+budget/redis_sync.c test_redis_ledger.c the same
+budget/redis_words.c test_redis_ledger.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/anthropic_turn.c test_call_write.c the cuts of a call are seen in the call written
 backends/anthropic_write.c test_answer_writer.c written answers are read again
@@ -53,7 +60,10 @@ backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
-backends/decode/schedule.c test_decode.c the same
+backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
+backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
+backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
+backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
@@ -74,6 +84,8 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
+gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same
@@ -81,9 +93,12 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch
- keys recent self_service admin_requests client requests key_act
- admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk='
+ admin admin_finance admin_keys admin_requests alert attempt attempt_run body cli client
+ explain gateway hold key_act keys ledger main metrics news own
+ recent record reply request requests self_service serve shared source state
+ steps steps_out stream topup turn watch
+'
 walk=" $(echo $walk) "
 
 bad=0
