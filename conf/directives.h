@@ -178,6 +178,7 @@ bool read_alert_events(struct reader *r, const struct directive *d, const struct
 void alert_done(struct reader *r, const struct node *n, void *into);
 void root_done(struct reader *r, const struct node *n, void *into);
 void redis_done(struct reader *r, const struct node *n, void *into);
+void anchor_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);
 void aliases_join(struct reader *r);

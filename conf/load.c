@@ -15,6 +15,14 @@ void tls_done(struct reader *r, const struct node *n, void *into) {
         problem_at(r->report, n, "TLS on a unix socket is not served");
 }
 
+void anchor_done(struct reader *r, const struct node *n, void *into) {
+    const struct conf_anchor *a = into;
+    if (n && !a->file == !a->stream)
+        problem_at(r->report, n, "an anchor is a file or a stream: say one of the two");
+    if (n && a->stream && !node_get(r->root, "redis"))
+        problem_at(r->report, n, "an anchor in a stream needs redis.url");
+}
+
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into) {
     static const char *const levels[] = {"none", "key", "team", "organization"};
     struct conf *c = into;
