@@ -42,6 +42,9 @@ static const struct bad word_rows[] = {
     {"backends: {a: {protocol: opnai, url: \"http://a\"}}\n",
      "1:26: error: 'opnai' is no protocol (openai, anthropic, decode); did you mean 'openai'?"},
     {"log: {level: loud}\n", "1:14: error: 'loud' is no level (error, warn, info, debug)"},
+    {"audit: {keep: 7d}\n", "1:15: error: keep must be from 35d to 36500d"},
+    {"audit: {head: {anchor: [{}]}}\n", "1:25: error: an anchor is a file or a stream: say one of the two"},
+    {"audit: {head: {anchor: [{stream: heads}]}}\n", "1:25: error: an anchor in a stream needs redis.url"},
     {"disclose: {budget: teams}\n",
      "1:20: error: 'teams' is no budget (none, key, team, organization); did you mean 'team'?"},
 };
@@ -53,8 +56,6 @@ static const struct bad later_rows[] = {
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
     {"cache: {stale_if_error: 1m}\n", "1:25: error: stale_if_error above 0 is not supported yet"},
     {"audit: {content: {store: full}}\n", "1:26: error: store: full is not supported yet"},
-    {"audit: {keep: 400d}\n", "1:9: error: 'keep' is not supported yet"},
-    {"audit: {head: {anchor: [x]}}\n", "1:16: error: 'anchor' is not supported yet"},
     {"health: {probe: on}\n", "1:17: error: probe: on is not supported yet"},
     {"state: {writable: [keys, budgets]}\n", "1:26: error: writable: budgets is not supported yet"},
     {"backends: {g: {protocol: gemini, url: \"https://g\"}}\n", "1:26: error: protocol: gemini is not supported yet"},
