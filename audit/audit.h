@@ -117,9 +117,11 @@ struct audit_record {
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
-    const char *scope; /* admin and note records: the budget that they are about, "team/search/month@UTC" */
-    int64_t count;     /* refuse records that stand for many strangers; 0: one */
-    bool recovered;    /* settled at a start, at its largest hold; set by this room */
+    int64_t clamped_tok; /* settle: the maximum of a choice where it was lowered to fit a budget; 0: it was not */
+    const char *cut;     /* settle: why the stream was ended early, "budget"; NULL: it was not */
+    const char *scope;   /* admin and note records: the budget that they are about, "team/search/month@UTC" */
+    int64_t count;       /* refuse records that stand for many strangers; 0: one */
+    bool recovered;      /* settled at a start, at its largest hold; set by this room */
     struct span
         members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };

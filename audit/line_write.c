@@ -262,6 +262,8 @@ static const struct field fields[] = {
     FIELD(who, text, ACT | BOOKS),
     FIELD(role, text, ACT | BOOKS),
     FIELD(scope, text, ACT),
+    FIELD(clamped_tok, count, K(SETTLE)),
+    FIELD(cut, id, K(SETTLE)),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
     FIELD(reason, text, ACT | BOOKS | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),

@@ -13,6 +13,7 @@ struct reader *reader_new(enum conf_protocol p, enum endpoint e) {
     r->ops = dialect_ops(endpoint_row(e)->dialect);
     arena_init(&r->arena, READER_ARENA_MAX);
     str_init(&r->repaired, READER_ARENA_MAX);
+    str_init(&r->begun, READER_BEGUN_MAX);
     r->told = (struct usage_parts){-1, -1, -1, -1, -1, -1, -1, -1};
     return r;
 }
@@ -22,6 +23,7 @@ void reader_free(struct reader *r) {
         return;
     arena_fini(&r->arena);
     str_fini(&r->repaired);
+    str_fini(&r->begun);
     free(r->parts);
     free(r);
 }

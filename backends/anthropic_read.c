@@ -108,7 +108,14 @@ static void read_block(struct reader *r, int64_t index, struct json b, bool whol
 }
 
 static void read_block_start(struct reader *r, struct json v, struct event *out) {
-    read_block(r, usage_tok(v, "index", 0), json_member(v, "content_block"), false, out);
+    int64_t index = usage_tok(v, "index", 0);
+    r->open_block = index + 1;
+    read_block(r, index, json_member(v, "content_block"), false, out);
+}
+
+static void read_block_stop(struct reader *r, struct json v, struct event *out) {
+    (void)v, (void)out;
+    r->open_block = 0;
 }
 
 static void read_delta(struct reader *r, struct json v, struct event *out) {
@@ -147,6 +154,7 @@ static void read_ping(struct reader *r, struct json v, struct event *out) {
 static const struct typed_event EVENTS[] = {
     {"content_block_delta", read_delta},
     {"content_block_start", read_block_start},
+    {"content_block_stop", read_block_stop},
     {"message_start", read_start},
     {"message_delta", read_message_delta},
     {"message_stop", read_stop},

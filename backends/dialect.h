@@ -69,6 +69,7 @@ void json_members(struct json object, const char *const *names, struct json *out
 /* --- readers --- */
 #define READER_PARTS_MAX 2048                /* against a provider's answer that is all structure */
 #define READER_CHOICES_MAX 128               /* as OpenAI's own limit of n */
+#define READER_BEGUN_MAX (1 << 20)           /* of a response object as it began: it repeats instructions and tools */
 #define READER_TOOLS_MAX 512                 /* open tool calls of one answer */
 #define READER_ARENA_MAX (24u << 20)         /* decoded text of one event: an event is at most 16 MiB */
 #define USAGE_TOK_MAX INT64_C(1000000000000) /* a figure above it is not a count of tokens */
@@ -97,6 +98,9 @@ struct reader {
     bool choice_open[READER_CHOICES_MAX], choice_done[READER_CHOICES_MAX];
     bool last;
     int64_t searches;                           /* Responses: web_search_call items */
+    int64_t sequence;                           /* Responses: the last sequence_number */
+    struct str begun;                           /* Responses: the response object as it began */
+    int64_t open_block;                         /* Anthropic: the index of the open block, plus 1; 0: none */
     struct reader_tool tools[READER_TOOLS_MAX]; /* last: written as far as n_tools counts, and not touched beyond */
 };
 void reader_part(struct reader *r, const struct part *p);
@@ -201,6 +205,8 @@ struct dialect_ops {
     bool (*write_end)(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out);
     void (*write_fail)(struct writer *w, enum err e, const char *message, const char *request_id, struct str *out);
     void (*error_put)(const struct error_body *b, struct str *out);
+    /* Frames that end a stream at its maximum, one a line: the event's data; NULL: neutral events do. */
+    void (*cut_put)(const struct reader *r, const struct usage *u, struct str *out);
     const char *id_prefix;
 };
 extern const struct dialect_ops openai_ops, responses_ops, anthropic_ops;

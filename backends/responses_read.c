@@ -88,6 +88,8 @@ static void read_arguments(struct reader *r, struct json v, struct event *out) {
 
 static void read_begin(struct reader *r, struct json v, struct event *out) {
     r->choice_open[0] = true;
+    str_clear(&r->begun);
+    str_put(&r->begun, json_member(v, "response").raw);
     read_response(r, json_member(v, "response"), out);
 }
 
@@ -132,6 +134,7 @@ static const struct typed_event EVENTS[] = {
 
 enum err responses_frame(struct reader *r, struct json v, struct event *out, const char **why) {
     bool known;
+    r->sequence = usage_tok(v, "sequence_number", r->sequence);
     enum err e = reader_typed(r, v, EVENTS, ARRAY_LEN(EVENTS), out, &known, why);
     if (!e && !known &&
         json_text_bytes(json_member(v, "delta"))) /* of a hosted tool: seen, but without neutral parts */

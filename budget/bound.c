@@ -12,6 +12,8 @@
 #define BOUND_DOCUMENT_TOK 300000 /* 100 pages of text and picture */
 #define BOUND_AUDIO_TOK 115200    /* an hour at 32 tokens a second */
 
+#define FIT_TOK_MAX INT64_C(4294967296) /* where a search for what fits begins: beyond any model's output */
+
 /* Likely, in tokens. */
 #define EXPECT_CALL_TOK 3
 #define EXPECT_MESSAGE_TOK 4
@@ -92,17 +94,49 @@ static struct price dearest(const struct price *p) {
     return d;
 }
 
+static int64_t cost_of(const struct price *price, const struct call_size *size, const struct bound *b) {
+    struct price p = dearest(price);
+    bool out_unpriced = p.out < 0 && b->out_tok > 0;
+    if (!price->known || p.in < 0 || out_unpriced || b->in_tok == INT64_MAX || b->out_tok == INT64_MAX)
+        return INT64_MAX;
+    int64_t audio = product(size->audios, BOUND_AUDIO_TOK);
+    struct usage most = {.in = b->in_tok - audio, .in_audio = audio, .out = b->out_tok};
+    return price_cost(&p, &most);
+}
+
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
                   int64_t model_max_output_tok, struct bound *out) {
     int64_t each = choice_tok(conf, size->max_output_tok, model_max_output_tok, &out->output_capped);
+    bool endless = size->max_output_tok < 0 && model_max_output_tok < 0 && size->choices > 0;
     out->in_tok = budget_in_bound_tok(size);
     out->out_tok = product(size->choices, each);
-    out->nanousd = INT64_MAX;
-    struct price p = dearest(price);
-    bool out_unpriced = p.out < 0 && out->out_tok > 0;
-    if (!price->known || p.in < 0 || out_unpriced || out->in_tok == INT64_MAX || out->out_tok == INT64_MAX)
-        return;
-    int64_t audio = product(size->audios, BOUND_AUDIO_TOK);
-    struct usage most = {.in = out->in_tok - audio, .in_audio = audio, .out = out->out_tok};
-    out->nanousd = price_cost(&p, &most);
+    out->full_out_tok = endless ? INT64_MAX : out->out_tok;
+    out->nanousd = cost_of(price, size, out);
+}
+
+void budget_bound_move(const struct price *price, const struct call_size *size, int64_t out_tok, struct bound *b) {
+    b->out_tok = out_tok < b->full_out_tok ? out_tok : b->full_out_tok;
+    b->nanousd = cost_of(price, size, b);
+}
+
+void budget_bound_part(const struct conf *conf, const struct price *price, const struct call_size *size,
+                       struct bound *b) {
+    int64_t part = product(size->choices, conf->hold.output_cap_tok);
+    if (part < b->full_out_tok)
+        budget_bound_move(price, size, part, b);
+}
+
+int64_t budget_fit_tok(const struct price *price, const struct call_size *size, const struct bound *b,
+                       int64_t nanousd) {
+    struct bound try = *b;
+    int64_t low = -1, high = b->full_out_tok < FIT_TOK_MAX ? b->full_out_tok : FIT_TOK_MAX;
+    while (low < high) {
+        int64_t middle = high - (high - low) / 2;
+        try.out_tok = middle;
+        if (cost_of(price, size, &try) <= nanousd)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }

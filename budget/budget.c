@@ -98,8 +98,9 @@ enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t 
                            .of_team = key->team->limits,
                            .tokens = tokens > 0 ? tokens : 0,
                            .now_us = now_us};
-    assert(strlen(key->id) < sizeof ask.key_id);
-    memcpy(ask.key_id, key->id, strlen(key->id) + 1);
+    const char *account = conf_key_account(key);
+    assert(strlen(account) < sizeof ask.key_id);
+    memcpy(ask.key_id, account, strlen(account) + 1);
     return b->ops->rate(b->store, &ask, op);
 }
 

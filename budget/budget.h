@@ -28,10 +28,19 @@ struct bound {
     int64_t in_tok, out_tok; /* worst case, output of all choices together */
     int64_t nanousd;         /* INT64_MAX: cannot be bounded */
     bool output_capped;      /* output was bounded by the model's or conf's cap, not by the call */
+    int64_t full_out_tok;    /* what output may come to at the most; INT64_MAX: nobody says. Above out_tok only where
+                                a part is held at a time */
 };
 /* model_max_output_tok: -1 unknown, then conf->hold.output_cap_tok stands. */
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
                   int64_t model_max_output_tok, struct bound *out);
+/* For a stream whose output is all visible: no more than conf's cap of output at a time, to be moved on before it passes. */
+void budget_bound_part(const struct conf *conf, const struct price *price, const struct call_size *size,
+                       struct bound *b);
+/* The same bound with other output; never above full_out_tok. */
+void budget_bound_move(const struct price *price, const struct call_size *size, int64_t out_tok, struct bound *b);
+/* The most output tokens, all choices together, whose bound is within `nanousd`; -1: not even none. */
+int64_t budget_fit_tok(const struct price *price, const struct call_size *size, const struct bound *b, int64_t nanousd);
 int64_t budget_in_bound_tok(const struct call_size *size);  /* worst-case input tokens */
 int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens: for tokens per minute, estimates */
 /* Likely tokens of `bytes` of generated text: for usage that a provider did not report. */

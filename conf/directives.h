@@ -92,7 +92,7 @@ struct section {
 };
 
 extern const struct section root_section, prices_section, price_section, backend_section, upstream_key_section,
-    alias_section, tier_section, team_section, budget_section;
+    alias_section, tier_section, team_section, key_section, budget_section;
 
 /* How rows are written (directives.c, directives_names.c). */
 #define AT(type, member) .offset = offsetof(struct type, member)
@@ -165,6 +165,7 @@ void rung_done(struct reader *r, const struct node *n, void *into);
 void cache_rule_done(struct reader *r, const struct node *n, void *into);
 const struct node *team_shape(struct reader *r, const struct node *n);
 void team_done(struct reader *r, const struct node *n, void *into);
+void self_service_done(struct reader *r, const struct node *n, void *into);
 void key_done(struct reader *r, const struct node *n, void *into);
 void price_done(struct reader *r, const struct node *n, void *into);
 bool read_backend_price(struct reader *r, const struct directive *d, const struct node *n, void *into);

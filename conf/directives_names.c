@@ -22,6 +22,8 @@ static const struct directive price_rows[] = {
     {"web_search", TYPE_PRICE, 0, AT(price, web_search),
      .prose = "One web search, as 10 USD/1K; absent: as one output token."},
     {"call", TYPE_PRICE, 0, AT(price, call), .prose = "A fee a call, as 0.01 USD/1; absent: none."},
+    {"hidden_output", TYPE_SWITCH, 0, AT(price, visible_output), .fallback = "true", WORDS("true", "false"),
+     .prose = "Whether output may be charged that no stream shows; false: its streams are held part by part."},
 };
 const struct section price_section = {
     .name = "price", ROWS(price_rows), .size = sizeof(struct price), .done = price_done};
@@ -224,7 +226,7 @@ static const struct directive budget_rows[] = {
      .prose = "Whose midnight; a name of the tz database."},
     {"warn", TYPE_PERCENTS, 0, LIST_AT(conf_budget, warn), .min = 1, .max = FACTOR_ONE,
      .prose = "Shares of the limit at which somebody is told, once a period, as [50%, 80%]."},
-    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
+    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "degrade", "clamp"),
      .prose = "What happens to calls that do not fit: 402, a lower rung, or fewer output tokens."},
 };
 const struct section budget_section = {.name = "budget", ROWS(budget_rows), .size = sizeof(struct conf_budget)};
@@ -243,8 +245,8 @@ static const struct directive key_rows[] = {
     {"name", TYPE_NAME, REQUIRED, AT(conf_key, name), .prose = "Stands in records and metrics."},
     {"sha256", TYPE_SHA256, REQUIRED, AT(conf_key, sha256), .prose = "SHA-256 of the whole key, 64 hex digits."},
     {"owner", TYPE_TEXT, 0, AT(conf_key, owner), .prose = "Who holds it."},
-    {"role", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "member", WORDS("member", "!admin"),
-     .prose = "What it may do in its team."},
+    {"role", TYPE_WORD, 0, AT(conf_key, role), .fallback = "member", WORDS("member", "owner"),
+     .prose = "owner: makes and revokes keys of its team, within self_service."},
     {"expires", TYPE_DATE, 0, AT(conf_key, expires_us),
      .prose = "Date (midnight UTC) or RFC 3339 time from which it is refused."},
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_key, allow), .prose = "Of what the team may call, only this."},
@@ -252,12 +254,24 @@ static const struct directive key_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},
-    {"strict", TYPE_SWITCH, 0, .offset = NOWHERE, .fallback = "false", WORDS("false", "!true"),
-     .prose = "Refuse what would be dropped from a call."},
-    {"fallback", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "any", WORDS("any", "!same-model", "!none"),
-     .prose = "How far its calls may fall."},
+    {"strict", TYPE_BOOL, 0, AT(conf_key, strict), .fallback = "false",
+     .prose = "Refuse a call rather than leave a field of it out."},
+    {"fallback", TYPE_WORD, 0, AT(conf_key, fallback), .fallback = "any", WORDS("any", "same-model", "none"),
+     .prose = "How far its calls may fall where they do not say so themselves."},
 };
 const struct section key_section = {.name = "key", ROWS(key_rows), .size = sizeof(struct conf_key), .done = key_done};
+static const struct directive self_service_rows[] = {
+    {"max_keys", TYPE_COUNT, 0, AT(conf_self_service, max_keys), .fallback = "10", .min = 0, .max = 100000,
+     .prose = "Living keys that the team's owners may have made."},
+    {"max_expiry", TYPE_DURATION, 0, AT(conf_self_service, max_expiry_us), .fallback = "90d", .min = US_PER_MIN,
+     .max = 3650 * US_PER_DAY, .prose = "The longest life of one; also what it gets when it asks for none."},
+    {"key_budget", TYPE_MONEY_LIMIT, 0, AT(conf_self_service, key_budget_nanousd), .fallback = "none",
+     .prose = "What one may spend a month at most."},
+};
+static const struct section self_service_section = {.name = "self_service",
+                                                    ROWS(self_service_rows),
+                                                    .size = sizeof(struct conf_self_service),
+                                                    .done = self_service_done};
 static const struct directive team_rows[] = {
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_team, allow),
      .prose = "Aliases it may call; * matches, ! excludes; absent: nothing."},
@@ -266,7 +280,8 @@ static const struct directive team_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_team, limits), .section = &limits_section, .prose = "How fast."},
     {"labels", TYPE_LABELS, 0, LIST_AT(conf_team, labels), .prose = "Written into every settle record."},
     {"caller_labels", TYPE_TEXTS, 0, LIST_AT(conf_team, caller_labels), .prose = "Labels a caller may set."},
-    LATER("self_service", "Keys its members make."),
+    {"self_service", TYPE_SECTION, 0, AT(conf_team, self_service), .section = &self_service_section,
+     .prose = "What its keys of role owner may make at /v1/keys; absent: nothing."},
     LATER("raise_limit", "How far a budget may be raised."),
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_team, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},

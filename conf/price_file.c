@@ -1,5 +1,6 @@
 /* Price files in the public model_prices_and_context_window.json layout: an object of rows, USD a token as decimal
- * text, read without a double; extended here by `source` and `effective_from`. Rows without a price a token (images by
+ * text, read without a double; extended here by `source`, `effective_from` and
+ * `hidden_output`. Rows without a price a token (images by
  * the piece, audio by the second) are passed over. A row whose price rises above a prompt length is kept with its lower
  * price and with that length as its context, so that nothing is ever sold below what it costs; a model's own `context`
  * in conf lifts that. */
@@ -133,6 +134,7 @@ static void take_row(struct price_file *f, struct span name, struct json row) {
     *to = (struct conf_price_row){.model = tree_strdup(a, model), .file = f->number};
     to->max_output_tok = take_tokens(row, "max_output_tokens");
     price_unsaid(&to->price);
+    to->price.visible_output = json_get(row, "hidden_output").kind == JSON_FALSE;
     for (size_t i = 0; i < ARRAY_LEN(lines); i++)
         take_price(f, model, json_get(row, lines[i].name), (int64_t *)(void *)((char *)&to->price + lines[i].offset));
     take_search(f, model, row, &to->price);

@@ -166,6 +166,10 @@ static void get_audit_head(struct admin_call *c) {
 /* ---- what can be done ---- */
 
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
+    admin_change(c, what, reason, NULL, after);
+}
+
+void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after) {
     static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
@@ -173,6 +177,7 @@ void admin_record(struct admin_call *c, const char *what, const char *reason, co
                                      .role = roles[c->role],
                                      .what = what,
                                      .reason = reason,
+                                     .before = before,
                                      .after = after,
                                      .client = exchange_client(c->x)},
               clock_wall_us());
@@ -207,7 +212,9 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
+    {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
+    {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
 };
 

@@ -3,6 +3,7 @@
 #include "gateway/gateway.h"
 
 #include "gateway/alert.h"
+#include "gateway/keys.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
 #include "gateway/state.h"
@@ -103,6 +104,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
         flush_strangers(g, clock_wall_us());
     g->stranger_second = second;
     watch_tick(g, now_us);
+    keys_tick(g, now_us);
     alerts_tick(g, now_us);
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
@@ -334,8 +336,8 @@ static void make_rooms(struct gateway *g) {
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
+    g->keys = keys_new();
     list_init(&g->finance_jobs);
-    map_init(&g->revoked);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -367,7 +369,7 @@ void gateway_run(struct gateway *g) {
 
 /* ---- changing and ending ---- */
 
-static void swap_conf(struct gateway *g, struct conf *next) {
+void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     struct front_limits limits = limits_of(next, next->http.max_connections);
     conf_drop(g->conf);
     g->conf = next;
@@ -375,7 +377,7 @@ static void swap_conf(struct gateway *g, struct conf *next) {
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
     watch_conf_changed(g);
-    record_conf(g, "reloaded");
+    record_conf(g, what);
 }
 
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
@@ -398,7 +400,7 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return false;
     }
-    swap_conf(g, next);
+    gateway_swap(g, next, "reloaded");
     return true;
 }
 
@@ -459,7 +461,7 @@ void gateway_close(struct gateway *g) {
     event_free(g->tick);
     for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
         event_free(g->signals[i]);
-    map_fini(&g->revoked);
+    keys_free(g->keys);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
     map_fini(&g->unasked);

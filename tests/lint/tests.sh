@@ -81,7 +81,14 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
+<<<<<<< HEAD
 walk=' admin anchor admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
+=======
+walk=' admin admin_finance alert watch
+ keys recent self_service admin_requests client
+ admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk=" $(echo $walk) "
+>>>>>>> main
 
 bad=0
 has_test() {

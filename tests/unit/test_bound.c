@@ -150,3 +150,41 @@ Test(bound, likely_tokens_are_near_the_rule_of_thumb) {
     struct call_size s = {.text_bytes = 360, .messages = 2, .tools = 1, .images = 1};
     cr_assert_eq(budget_in_expect_tok(&s), 3 + 100 + 2 * 4 + 12 + 350 + 1100);
 }
+
+Test(bound, a_part_is_held_where_all_output_is_seen) {
+    struct conf c = conf_small();
+    struct bound b;
+    struct call_size s = {.text_bytes = 920, .messages = 1, .max_output_tok = 100000, .choices = 2};
+    budget_bound(&c, &model, &s, -1, &b);
+    cr_assert(b.out_tok == 200000 && b.full_out_tok == 200000);
+    budget_bound_part(&c, &model, &s, &b);
+    cr_assert(b.out_tok == 2 * 8192 && b.full_out_tok == 200000);
+    cr_assert_eq(b.nanousd, 1000 * 6000 + 2 * 8192 * 15000);
+    budget_bound_move(&model, &s, 300000, &b);
+    cr_assert(b.out_tok == 200000 && b.nanousd == 1000 * 6000 + INT64_C(200000) * 15000, "never above what may come");
+    s.max_output_tok = 50;
+    budget_bound(&c, &model, &s, -1, &b);
+    budget_bound_part(&c, &model, &s, &b);
+    cr_assert_eq(b.out_tok, 100, "what is less than a part is held whole");
+    s.max_output_tok = -1;
+    budget_bound(&c, &model, &s, -1, &b);
+    cr_assert_eq(b.full_out_tok, INT64_MAX, "nobody says where it ends");
+}
+
+Test(bound, what_fits_is_exact) {
+    struct conf c = conf_small();
+    struct bound b;
+    struct call_size s = {.text_bytes = 920, .messages = 1, .max_output_tok = 1000, .choices = 1};
+    budget_bound(&c, &model, &s, -1, &b);
+    static const struct {
+        int64_t nanousd, tok;
+    } rows[] = {{6000000 - 1, -1},
+                {6000000, 0},
+                {6000000 + 15000 - 1, 0},
+                {6000000 + 15000, 1},
+                {6000000 + 999 * 15000, 999},
+                {INT64_MAX - 1, 1000},
+                {-5, -1}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        cr_expect_eq(budget_fit_tok(&model, &s, &b, rows[i].nanousd), rows[i].tok, "row %zu", i);
+}
