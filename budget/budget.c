@@ -1,7 +1,7 @@
 /* The door: from a conf's words to asks that a ledger can answer. Always true here: a price that is not known is refused
  * wherever any limit on money applies; the rules that need no ledger (price, cost of one call) are decided before one is
  * asked; which ledger answers is not known here. */
-#include "budget/ledger.h"
+#include "budget/redis_ledger.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -48,6 +48,34 @@ void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *sto
     b->store = store;
     ops->watch(store, b->see, b->user);
     return old;
+}
+
+/* --- a ledger that processes share --- */
+
+void budget_use_redis(struct budget *b, struct redis *r, const struct budget_redis *o) {
+    assert(b->ops == &ledger_memory_ops);
+    b->store = ledger_redis_new(r, o, b->store);
+    b->ops = &ledger_redis_ops;
+    if (b->see)
+        b->ops->watch(b->store, b->see, b->user);
+}
+
+void budget_tick(struct budget *b, int64_t now_us) {
+    if (b->ops->tick)
+        b->ops->tick(b->store, now_us);
+}
+
+bool budget_ready(const struct budget *b) {
+    return !b->ops->ready || b->ops->ready(b->store);
+}
+
+bool budget_settled(const struct budget *b) {
+    return !b->ops->settled || b->ops->settled(b->store);
+}
+
+void budget_replay_log(struct budget *b, const char *log) {
+    if (b->ops->replay_log)
+        b->ops->replay_log(b->store, log);
 }
 
 void budget_watch(struct budget *b, budget_watcher *see, void *user) {

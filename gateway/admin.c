@@ -2,6 +2,7 @@
 #include "gateway/admin.h"
 
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 #include "gateway/shared.h"
 
 #include <event2/buffer.h>
@@ -50,7 +51,7 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_i64(json, "audit_lag_records", audit_lag(g->audit));
         json_put_i64(json, "in_flight", (int64_t)in_flight(g));
         json_put_str(json, "conf_digest", g->conf->digest);
-        json_put_str(json, "ledger", "memory");
+        ledger_put(g, json);
         shared_put(g, json);
         str_puts(json, "}\n");
     }

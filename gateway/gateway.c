@@ -1,6 +1,7 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
@@ -106,6 +107,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     watch_tick(g, now_us);
     keys_tick(g, now_us);
     alerts_tick(g, now_us);
+    budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
@@ -208,8 +210,7 @@ static bool open_engines(struct gateway *g, struct str *why) {
 }
 
 static void on_settled(const struct audit_settled *s, void *user) {
-    struct gateway *g = user;
-    budget_replay(g->budget, g->conf, s->key_id, s->team, s->admitted_us, s->nanousd);
+    ledger_replay(user, s);
 }
 
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
@@ -231,7 +232,7 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .keep_us = c->audit.keep_us,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
-                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
+                                  .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
                                   .settled = on_settled,
                                   .user = g};
 }
@@ -244,7 +245,6 @@ static void record_conf(struct gateway *g, const char *what) {
 
 static bool open_audit(struct gateway *g, struct str *why) {
     int64_t now_us = clock_wall_us();
-    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     const char *files[ANCHOR_FILES_MAX];
     struct audit_options options = audit_options_of(g, g->conf, now_us, files);
     g->audit = audit_open(&options, g->loop, now_us, why);
@@ -354,10 +354,11 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     g->conf_path = conf_path;
     g->started_us = clock_wall_us();
     log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
+    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-        shared_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
+        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -425,7 +426,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
-    while (requests_open(g) && clock_mono_us() < until_us)
+    while ((requests_open(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
 

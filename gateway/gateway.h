@@ -46,6 +46,7 @@ struct gateway {
     char admin_token[80];                /* secret */
     char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
     char chain[128];                     /* of the audit log: "<node>.0" */
+    char replayed[128];                  /* the chain whose settles the ledger was told last, at the start */
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;

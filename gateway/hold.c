@@ -49,9 +49,12 @@ static enum walk refuse_budget(struct request *r) {
 
 static enum progress ask_ledger(struct request *r, int64_t needed) {
     struct budget *b = r->gateway->budget;
+    r->hold.waited_us += r->rate.waited_us; /* one patience with the ledger for the whole request */
+    r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
-    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, clock_wall_us(), &r->hold);
+    r->held_us = clock_wall_us();
+    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
 /* The call's size with what was clamped. */

@@ -31,6 +31,12 @@ audit/written.c test_audit.c the same
 audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
+budget/redis_call.c test_redis_ledger.c one ledger, seen through its door over a real Redis
+budget/redis_down.c test_redis_ledger.c the same
+budget/redis_job.c test_redis_ledger.c the same
+budget/redis_settle.c test_redis_ledger.c the same
+budget/redis_sync.c test_redis_ledger.c the same
+budget/redis_words.c test_redis_ledger.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/anthropic_turn.c test_call_write.c the cuts of a call are seen in the call written
 backends/anthropic_write.c test_answer_writer.c written answers are read again
@@ -81,14 +87,10 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-<<<<<<< HEAD
-walk=' admin anchor admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
-=======
-walk=' admin admin_finance alert watch
+walk=' admin anchor admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
->>>>>>> main
 
 bad=0
 has_test() {
