@@ -13,9 +13,10 @@
 
 #include "gateway/base/err.h"
 #include "gateway/base/hash.h"
+#include "gateway/base/json.h"
 #include "gateway/base/map.h"
 #include "gateway/base/mem.h"
-#include "gateway/base/money.h"
+#include "gateway/base/price.h"
 #include "gateway/base/zone.h"
 
 #define CONF_UNLIMITED INT64_C(-1)
@@ -83,6 +84,7 @@ struct conf_backend {
     int64_t connect_us, first_token_us, idle_us, total_us;
     int64_t in_flight;    /* CONF_UNLIMITED */
     int64_t price_factor; /* over FACTOR_ONE */
+    int service_tier;     /* enum usage_tier: what the provider gives a call that names none */
     struct conf_model *models;
     size_t n_models;
     struct conf_decode decode;
@@ -245,13 +247,33 @@ struct conf_anchor {    /* one of the two */
     const char *stream; /* a stream in Redis */
 };
 
-struct conf_price_row {
-    const char *model; /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
+struct conf_price_row { /* of one model there may be several, with dates */
+    const char *model;  /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
     struct price price;
     int64_t context_tok, max_output_tok; /* -1: not said */
     unsigned caps_said, caps;
     int file; /* 0: prices.models, which win over files; else the number of its file, of which later ones win */
+    int line; /* in that file */
 };
+
+/* Price files, for whoever reads one outside a conf. Every member that speaks of money is used or noted. */
+enum price_note_kind { PRICE_BAD, PRICE_INEXACT, PRICE_UNUSED, PRICE_BARE };
+struct price_note {
+    enum price_note_kind kind;
+    const char *model, *field; /* model NULL: of the file; both live as long as the call */
+    const char *why;           /* the rest of the sentence */
+    int line;
+};
+struct price_see {
+    void (*row)(void *user, const struct conf_price_row *row, struct json raw);
+    void (*note)(void *user, const struct price_note *note);
+    void *user;
+};
+/* The bytes of a file in the arena; at == NULL and a reason when it cannot be read. */
+must_check struct span conf_price_bytes(const char *path, struct arena *a, const char **why);
+/* Every row in turn; false after a note when the bytes are no price file at all. Rows borrow from bytes and arena. */
+must_check bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a,
+                                const struct price_see *see);
 
 struct conf {
     int refs;
@@ -415,9 +437,10 @@ const struct conf_backend *conf_find_backend(const struct conf *c, struct span n
 const struct conf_alias *conf_find_alias(const struct conf *c, struct span model, struct span *captured);
 /* Whether a key may ask for this model name: key.allow (if said) and team.allow, patterns with '*', '!' excludes. */
 bool conf_may_call(const struct conf_key *key, struct span model);
-/* The price of backend/model: conf's model row, prices.models ("model" or "backend/model"), the price files (exact name,
- * then "provider/name"), prices.unknown; the backend's price_factor applied. known == false: none. */
-struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model);
+/* The price of backend/model that is in force at an instant: conf's model row, prices.models ("model" or
+ * "backend/model"), the price files (exact name, then "provider/name"), prices.unknown; the backend's price_factor
+ * applied. known == false: none. */
+struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model, int64_t at_us);
 /* Context window, output limit and capabilities of backend/model as conf and price rows say; -1 / 0 when unknown. */
 struct conf_model conf_model_facts(const struct conf *c, const struct conf_backend *b, struct span model);
 

@@ -20,6 +20,7 @@ conf/directives_names.c test_conf_schema.c the same
 conf/json_tree.c test_conf_tree.c two readers of one tree
 conf/yaml.c test_conf_tree.c the same
 conf/price_file.c test_conf_price.c prices are read through the files that hold them
+conf/price_row.c test_conf_price.c the same
 conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
