@@ -131,6 +131,8 @@ static void see_head(struct exporting *e, const struct line_frame *f, struct spa
     struct json_fault why;
     if (!json_check(line, JSON_DEPTH_MAX, &root, &why))
         return;
+    if (e->leaves.n_wanted == 0)
+        return;
     signature = json_get(root, "signature");
     if (signature.kind != JSON_STRING) {
         put_unproved(e);

@@ -334,6 +334,8 @@ struct conf {
         int64_t head_interval_us;
         const char *head_key; /* PEM text, secret; NULL: heads are not signed */
         int64_t keep_us;
+        bool content_digest;         /* records carry an HMAC of each body */
+        const char *content_key;     /* secret; set when content_digest is */
         struct conf_anchor *anchors; /* where heads are kept elsewhere */
         size_t n_anchors;
     } audit;

@@ -133,13 +133,15 @@ static const struct directive state_rows[] = {
 static const struct section state_section = {.name = "state", ROWS(state_rows), .size = sizeof(struct conf)};
 
 static const struct directive content_rows[] = {
-    {"store", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "none", WORDS("none", "!digest", "!full"),
-     .prose = "What is kept of prompts and answers."},
+    {"store", TYPE_CUSTOM, 0, AT(conf, audit.content_digest), .read = read_content_store, .fallback = "none",
+     .schema = "\"enum\": [\"none\", \"digest\"]",
+     .prose = "What is kept of prompts and answers: nothing, or an HMAC of each that their bytes can be checked by."},
     LATER("keep", "How long content is kept."),
     LATER("redact", "What is blanked in content."),
-    LATER("key", "The key content is sealed with."),
+    {"key", TYPE_SECRET, LINES, AT(conf, audit.content_key), .prose = "The key of those HMACs."},
 };
-static const struct section content_section = {.name = "content", ROWS(content_rows), .size = sizeof(struct conf)};
+static const struct section content_section = {
+    .name = "content", ROWS(content_rows), .size = sizeof(struct conf), .done = content_done};
 static const struct directive anchor_rows[] = {
     {"file", TYPE_PATH, FROM_CWD, AT(conf_anchor, file), .prose = "A file that each head is appended to."},
     {"stream", TYPE_NAME, 0, AT(conf_anchor, stream), .prose = "A stream in Redis, behind redis.prefix."},

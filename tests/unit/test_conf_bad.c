@@ -45,6 +45,7 @@ static const struct bad word_rows[] = {
     {"audit: {keep: 7d}\n", "1:15: error: keep must be from 35d to 36500d"},
     {"audit: {head: {anchor: [{}]}}\n", "1:25: error: an anchor is a file or a stream: say one of the two"},
     {"audit: {head: {anchor: [{stream: heads}]}}\n", "1:25: error: an anchor in a stream needs redis.url"},
+    {"audit: {content: {store: digest}}\n", "1:18: error: store: digest needs a key"},
     {"disclose: {budget: teams}\n",
      "1:20: error: 'teams' is no budget (none, key, team, organization); did you mean 'team'?"},
 };
