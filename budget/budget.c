@@ -142,9 +142,9 @@ static bool cost_is_limited(const struct ledger_ask *ask, const struct conf_key 
     return ask->n > 0 || key->max_cost_per_call != CONF_UNLIMITED || key->team->max_cost_per_call != CONF_UNLIMITED;
 }
 
-/* A row that lacks the side which would be used has no bound either; that is a price not known, not a budget spent. */
+/* What has no bound has no price that anyone could hold: that is a price not known, not a budget spent. */
 static bool price_is_known(const struct price *price, int64_t nanousd) {
-    return price->known && (nanousd < INT64_MAX || (price->in >= 0 && price->out >= 0));
+    return price->known && (nanousd < INT64_MAX || price->free);
 }
 
 static bool over_call_limit(enum budget_level level, const char *scope, int64_t limit, int64_t nanousd,
@@ -225,7 +225,11 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
         return PROGRESS_DONE;
     }
     ask.free = false;
-    ask.nanousd = nanousd;
+    ask.nanousd = nanousd == INT64_MAX ? held.nanousd : nanousd;
+    if (nanousd == INT64_MAX && cost_is_limited(&ask, key)) {
+        op->err = ERR_PRICE;
+        return PROGRESS_DONE;
+    }
     if (call_costs_too_much(key, nanousd, op))
         return PROGRESS_DONE;
     return b->ops->raise(b->store, &ask, lease, op);

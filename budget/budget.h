@@ -24,16 +24,20 @@ struct budget *budget_new(void);
 void budget_free(struct budget *b);
 
 /* --- bound --- */
+#define BOUND_WHY_MAX 192
 struct bound {
     int64_t in_tok, out_tok; /* worst case, output of all choices together */
     int64_t nanousd;         /* INT64_MAX: cannot be bounded */
+    char why[BOUND_WHY_MAX]; /* then: the rest of "what it can cost has no bound: "; else empty */
     bool output_capped;      /* output was bounded by the model's or conf's cap, not by the call */
     int64_t full_out_tok;    /* what output may come to at the most; INT64_MAX: nobody says. Above out_tok only where
                                 a part is held at a time */
 };
-/* model_max_output_tok: -1 unknown, then conf->hold.output_cap_tok stands. */
+/* facts: max_output_tok -1 is unknown, then conf->hold.output_cap_tok stands; context_tok matters to calls whose tools run
+ * at the provider. No usage within the call's caps costs more: the same function prices both, over every tier that the
+ * call may get and every band that its input may reach. */
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
-                  int64_t model_max_output_tok, struct bound *out);
+                  const struct conf_model *facts, struct bound *out);
 /* For a stream whose output is all visible: no more than conf's cap of output at a time, to be moved on before it passes. */
 void budget_bound_part(const struct conf *conf, const struct price *price, const struct call_size *size,
                        struct bound *b);

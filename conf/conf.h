@@ -13,9 +13,10 @@
 
 #include "gateway/base/err.h"
 #include "gateway/base/hash.h"
+#include "gateway/base/json.h"
 #include "gateway/base/map.h"
 #include "gateway/base/mem.h"
-#include "gateway/base/money.h"
+#include "gateway/base/price.h"
 #include "gateway/base/zone.h"
 
 #define CONF_UNLIMITED INT64_C(-1)
@@ -57,11 +58,19 @@ struct conf_model { /* what conf says of one model of a backend; 0 and -1 mean n
     const struct price *price; /* NULL: look in the price table */
 };
 
+enum conf_prefixes { PREFIXES_TEAM, PREFIXES_ALL, PREFIXES_OFF };
+
 struct conf_decode {
     const char *model;                                         /* directory, resolved against the conf file's folder */
     const char *name;                                          /* what the base model answers to */
     const char *device, *dtype;                                /* "auto", "cpu" / "auto", "f32", "bf16" */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
+    int prefixes;                                              /* enum conf_prefixes */
+    int64_t adapter_memory, max_adapter_rank;
+    const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
+    int64_t adapter_watch_us, keep_versions;
+    const char **pins; /* names that stay in memory */
+    size_t n_pins;
 };
 
 struct conf_backend {
@@ -83,6 +92,7 @@ struct conf_backend {
     int64_t connect_us, first_token_us, idle_us, total_us;
     int64_t in_flight;    /* CONF_UNLIMITED */
     int64_t price_factor; /* over FACTOR_ONE */
+    int service_tier;     /* enum usage_tier: what the provider gives a call that names none */
     struct conf_model *models;
     size_t n_models;
     struct conf_decode decode;
@@ -239,13 +249,33 @@ struct conf_alert {
     unsigned events;    /* bits 1 << enum alert_event */
 };
 
-struct conf_price_row {
-    const char *model; /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
+struct conf_price_row { /* of one model there may be several, with dates */
+    const char *model;  /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
     struct price price;
     int64_t context_tok, max_output_tok; /* -1: not said */
     unsigned caps_said, caps;
     int file; /* 0: prices.models, which win over files; else the number of its file, of which later ones win */
+    int line; /* in that file */
 };
+
+/* Price files, for whoever reads one outside a conf. Every member that speaks of money is used or noted. */
+enum price_note_kind { PRICE_BAD, PRICE_INEXACT, PRICE_UNUSED, PRICE_BARE };
+struct price_note {
+    enum price_note_kind kind;
+    const char *model, *field; /* model NULL: of the file; both live as long as the call */
+    const char *why;           /* the rest of the sentence */
+    int line;
+};
+struct price_see {
+    void (*row)(void *user, const struct conf_price_row *row, struct json raw);
+    void (*note)(void *user, const struct price_note *note);
+    void *user;
+};
+/* The bytes of a file in the arena; at == NULL and a reason when it cannot be read. */
+must_check struct span conf_price_bytes(const char *path, struct arena *a, const char **why);
+/* Every row in turn; false after a note when the bytes are no price file at all. Rows borrow from bytes and arena. */
+must_check bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a,
+                                const struct price_see *see);
 
 struct conf {
     int refs;
@@ -275,7 +305,16 @@ struct conf {
         int64_t database;
         const char *prefix;
         int64_t timeout_us, connect_us;
-        int when_down_budget; /* enum conf_when_down */
+        int when_down_budget;       /* enum conf_when_down */
+        struct {                    /* n_addresses 0: none */
+            const char **addresses; /* "host:port" */
+            size_t n_addresses;
+            const char *master, *user, *password;
+        } sentinel;
+        struct { /* n_addresses 0: no cluster */
+            const char **addresses;
+            size_t n_addresses;
+        } cluster;
     } redis;
     const char *state_directory;
     bool state_writable_keys;    /* acts may add keys at run time */
@@ -406,9 +445,10 @@ const struct conf_backend *conf_find_backend(const struct conf *c, struct span n
 const struct conf_alias *conf_find_alias(const struct conf *c, struct span model, struct span *captured);
 /* Whether a key may ask for this model name: key.allow (if said) and team.allow, patterns with '*', '!' excludes. */
 bool conf_may_call(const struct conf_key *key, struct span model);
-/* The price of backend/model: conf's model row, prices.models ("model" or "backend/model"), the price files (exact name,
- * then "provider/name"), prices.unknown; the backend's price_factor applied. known == false: none. */
-struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model);
+/* The price of backend/model that is in force at an instant: conf's model row, prices.models ("model" or
+ * "backend/model"), the price files (exact name, then "provider/name"), prices.unknown; the backend's price_factor
+ * applied. known == false: none. */
+struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model, int64_t at_us);
 /* Context window, output limit and capabilities of backend/model as conf and price rows say; -1 / 0 when unknown. */
 struct conf_model conf_model_facts(const struct conf *c, const struct conf_backend *b, struct span model);
 

@@ -8,20 +8,50 @@
 #define S US_PER_S
 
 /* --- prices --- */
+#define PRICE_ROW(word, type, line, text)                                                                              \
+    { word, TYPE_PRICE, 0, AT(type, each[LINE_##line]), .prose = text }
+/* The lines that a price and its bands have alike, save input and output. */
+#define PRICE_ROWS(type)                                                                                               \
+    PRICE_ROW("cache_read", type, cache_read, "Input read from the provider's cache; absent: as input."),              \
+        PRICE_ROW("cache_write", type, cache_write_5m, "Input written to it for minutes; absent: 1.25 times input."),  \
+        PRICE_ROW("cache_write_1h", type, cache_write_1h, "Input written to it for an hour; absent: twice input."),    \
+        PRICE_ROW("input_audio", type, in_audio, "Audio input; absent: as input."),                                    \
+        PRICE_ROW("cache_read_audio", type, cache_read_audio, "Audio from the cache; absent: as input_audio."),        \
+        PRICE_ROW("input_image", type, in_image, "Tokens of pictures given; absent: as input."),                       \
+        PRICE_ROW("output_audio", type, out_audio, "Audio output; absent: as output."),                                \
+        PRICE_ROW("output_image", type, out_image, "Tokens of pictures made; absent: as output."),                     \
+        PRICE_ROW("reasoning", type, reasoning, "Reasoning within the output; absent: as output."),                    \
+        PRICE_ROW("image_given", type, images_in, "One picture given, besides its tokens; absent: nothing."),          \
+        PRICE_ROW("image", type, images, "One picture made; absent: as 14,400 tokens of output_image."),               \
+        PRICE_ROW("second", type, seconds, "One second of audio; absent: as 32 tokens of input_audio."),               \
+        PRICE_ROW("character", type, characters, "One character to be spoken; absent: as a token of input.")
+static const struct directive band_rows[] = {
+    {"tier", TYPE_WORD, 0, AT(price_band, tier), .fallback = "standard",
+     WORDS("standard", "batch", "flex", "priority", "fast"), .prose = "Service tier that the answer reports."},
+    {"above", TYPE_COUNT, 0, AT(price_band, above_tok), .min = 0, .max = 1000000000,
+     .prose = "Holds for whole calls with more input tokens than this."},
+    PRICE_ROW("input", price_band, in, "As in the price; absent: as below the band."),
+    PRICE_ROW("output", price_band, out, "As in the price; absent: as below the band."),
+    PRICE_ROWS(price_band),
+};
+const struct section band_section = {
+    .name = "price_band", ROWS(band_rows), .size = sizeof(struct price_band), .done = band_done};
 static const struct directive price_rows[] = {
     {"input", TYPE_PRICE, REQUIRED, AT(price, in), .prose = "Input that came from no cache."},
     {"output", TYPE_PRICE, REQUIRED, AT(price, out), .prose = "Output, reasoning included."},
-    {"cache_read", TYPE_PRICE, 0, AT(price, cache_read),
-     .prose = "Input read from the provider's cache; absent: as input."},
-    {"cache_write", TYPE_PRICE, 0, AT(price, cache_write_5m),
-     .prose = "Input written to it for five minutes; absent: as input."},
-    {"cache_write_1h", TYPE_PRICE, 0, AT(price, cache_write_1h),
-     .prose = "Input written to it for an hour; absent: as input."},
-    {"input_audio", TYPE_PRICE, 0, AT(price, in_audio), .prose = "Audio input; absent: as input."},
-    {"output_audio", TYPE_PRICE, 0, AT(price, out_audio), .prose = "Audio output; absent: as output."},
-    {"web_search", TYPE_PRICE, 0, AT(price, web_search),
-     .prose = "One web search, as 10 USD/1K; absent: as one output token."},
+    PRICE_ROWS(price),
+    PRICE_ROW("web_search", price, web_search,
+              "One web search, as 10 USD/1K; absent: calls that may search are refused where a budget applies."),
+    PRICE_ROW("file_search", price, file_search, "One search in files; absent: as web_search."),
+    PRICE_ROW("code_session", price, code_session, "One container of the code tool; absent: as web_search."),
     {"call", TYPE_PRICE, 0, AT(price, call), .prose = "A fee a call, as 0.01 USD/1; absent: none."},
+    {"fast", TYPE_FACTOR, 0, AT(price, tier_factor[TIER_FAST]), .min = 0, .max = 100 * FACTOR_ONE,
+     .prose = "What tokens are multiplied by in fast mode; absent: 6."},
+    {"regional", TYPE_FACTOR, 0, AT(price, region_factor), .min = 0, .max = 100 * FACTOR_ONE,
+     .prose = "What tokens are multiplied by when the answer names a region; absent: 1.1."},
+    {"bands", TYPE_LIST, 0, LIST_AT(price, bands), .section = &band_section,
+     .prose = "Prices of service tiers and of long calls."},
+    {"effective_from", TYPE_DATE, 0, AT(price, from_us), .prose = "The day from which it holds; absent: always."},
     {"hidden_output", TYPE_SWITCH, 0, AT(price, visible_output), .fallback = "true", WORDS("true", "false"),
      .prose = "Whether output may be charged that no stream shows; false: its streams are held part by part."},
 };
@@ -99,6 +129,26 @@ static const struct section model_section = {.name = "model",
                                              .done = model_done,
                                              .name_check = model_name_check};
 
+static const struct directive prefix_rows[] = {
+    {"scope", TYPE_WORD, RESTART, AT(conf_backend, decode.prefixes), .fallback = "team", WORDS("team", "all", "off"),
+     .prose = "Who finds a prompt's beginning in the cache again: its team, all, nobody."},
+};
+static const struct section prefix_section = {
+    .name = "prefix_cache", ROWS(prefix_rows), .size = sizeof(struct conf_backend)};
+
+static const struct directive adapters_rows[] = {
+    {"directory", TYPE_PATH, RESTART, AT(conf_backend, decode.adapters),
+     .prose = "Folder of NAME/ or NAME/VERSION/ with adapter_config.json and adapter_model.safetensors."},
+    {"watch", TYPE_DURATION, RESTART, AT(conf_backend, decode.adapter_watch_us), .fallback = "30s",
+     .min = 100 * US_PER_MS, .max = US_PER_DAY, .prose = "How often the folder is looked at."},
+    {"pin", TYPE_TEXTS, RESTART, .offset = offsetof(struct conf_backend, decode.pins),
+     .count_offset = offsetof(struct conf_backend, decode.n_pins), .prose = "Names that stay in memory."},
+    {"keep_versions", TYPE_COUNT, RESTART, AT(conf_backend, decode.keep_versions), .fallback = "5", .min = 1,
+     .max = 1000, .prose = "Pushed versions of a name that are kept."},
+};
+static const struct section adapters_section = {
+    .name = "adapters", ROWS(adapters_rows), .size = sizeof(struct conf_backend)};
+
 static const struct directive backend_rows[] = {
     {"protocol", TYPE_WORD, REQUIRED, AT(conf_backend, protocol),
      WORDS("openai", "anthropic", "decode", "!gemini", "!bedrock", "!azure"),
@@ -115,6 +165,9 @@ static const struct directive backend_rows[] = {
     {"proxy", TYPE_URL, 0, AT(conf_backend, proxy), .prose = "HTTP proxy for the connection."},
     {"price_factor", TYPE_FACTOR, 0, AT(conf_backend, price_factor), .fallback = "1", .min = 0, .max = 100 * FACTOR_ONE,
      .prose = "What every price here is multiplied by."},
+    {"service_tier", TYPE_WORD, 0, AT(conf_backend, service_tier), .fallback = "standard",
+     WORDS("standard", "batch", "flex", "priority"),
+     .prose = "The tier that the provider's own settings give a call which names none: it is held at that price."},
     {"models", TYPE_MAP, 0, LIST_AT(conf_backend, models), .section = &model_section,
      .prose = "What is known of single models."},
     {"http2", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "auto", WORDS("auto", "off", "!on"),
@@ -147,11 +200,14 @@ static const struct directive backend_rows[] = {
      .prose = "decode: what a broken device means."},
     {"price", TYPE_CUSTOM, 0, .offset = NOWHERE, .read = read_backend_price, .section = &price_section,
      .schema = "\"$ref\": \"#/$defs/price\"", .prose = "decode: what the base model costs."},
-    LATER("adapter_memory", "decode: memory of adapters."),
-    LATER("max_adapter_rank", "decode: largest rank."),
-    LATER("prefix_cache", "decode: who shares prefixes."),
+    {"adapter_memory", TYPE_SIZE, RESTART, AT(conf_backend, decode.adapter_memory), .fallback = "2GiB", .min = 1 << 16,
+     .max = INT64_C(1) << 42, .prose = "decode: memory of adapters."},
+    {"max_adapter_rank", TYPE_COUNT, RESTART, AT(conf_backend, decode.max_adapter_rank), .fallback = "64", .min = 1,
+     .max = 1024, .prose = "decode: largest rank of an adapter."},
+    {"prefix_cache", TYPE_SECTION, 0, .offset = 0, .section = &prefix_section,
+     .prose = "decode: who finds whose prompts in the cache."},
     LATER("hourly_cost", "decode: for reports."),
-    LATER("adapters", "decode: where adapters lie."),
+    {"adapters", TYPE_SECTION, 0, .offset = 0, .section = &adapters_section, .prose = "decode: LoRA adapters."},
 };
 const struct section backend_section = {
     .name = "backend", ROWS(backend_rows), .size = sizeof(struct conf_backend), .done = backend_done};

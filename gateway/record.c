@@ -109,7 +109,7 @@ static int64_t saved(const struct request *r) {
     const struct conf_backend *b = conf_find_backend(r->conf, backend);
     if (!b)
         return 0;
-    struct price price = conf_price(r->conf, b, model);
+    struct price price = conf_price(r->conf, b, model, clock_wall_us());
     return price_cost(&price, &r->relayed);
 }
 
