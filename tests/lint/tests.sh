@@ -84,6 +84,8 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
+gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same

@@ -171,8 +171,8 @@ async function play(seed, names, report) {
   assert.ok(counts[200] > 10 && round.most > 0n, `${where}: too little happened`);
   report(`${where} most ${round.most} at once, ${sums.organization} settled`);
   for (const g of gateways) {
-    const seen = await g.budget('team');
-    assert.equal(BigInt(seen.settled_nanousd), sums['team/search'], `${where}: what ${g.node} shows`);
+    const shows = async () => BigInt((await g.budget('team')).settled_nanousd) === sums['team/search'];
+    await until(shows, `${where}: ${g.node} to show what all have settled`);
     await g.end();
   }
   await redis.end();
