@@ -346,6 +346,9 @@ void conf_restart_needed(const struct conf *running, const struct conf *next, st
 must_check enum err conf_state_add_key(const struct conf *c, const struct conf_key *key, const char *who);
 must_check enum err conf_state_revoke_key(const struct conf *c, const char *id, const char *who, const char *reason);
 
+/* A line, with its newline, to a file of state.directory: durable when it returns true; a torn last line is cut before. */
+must_check bool conf_state_append(const struct conf *c, const char *file, struct span line);
+
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
 const struct conf_team *conf_find_team(const struct conf *c, struct span name);

@@ -2,6 +2,7 @@
 #include "gateway/admin.h"
 
 #include "gateway/gateway.h"
+#include "gateway/override.h"
 #include "gateway/shared.h"
 
 #include <event2/buffer.h>
@@ -52,6 +53,8 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_str(json, "conf_digest", g->conf->digest);
         json_put_str(json, "ledger", "memory");
         shared_put(g, json);
+        json_put_name(json, "overrides");
+        overrides_put(g->overrides, clock_wall_us(), json);
         str_puts(json, "}\n");
     }
     return !g->draining && (audit || g->conf->audit.when_full_serve);
@@ -114,6 +117,11 @@ static void put_budget(const struct budget_view *v, void *user) {
         json_put_str(rows->out, "limit", NULL);
     else
         money_put(rows->out, "limit", v->limit_nanousd);
+    if (v->lifted_nanousd) {
+        char when[CLOCK_TEXT_MAX];
+        money_put(rows->out, "raised_by", v->lifted_nanousd);
+        json_put_str(rows->out, "raised_until", clock_text(v->lifted_until_us, when));
+    }
     money_put(rows->out, "settled", v->settled_nanousd);
     money_put(rows->out, "held", v->held_nanousd);
     money_put(rows->out, "overrun", v->overrun_nanousd);
@@ -151,6 +159,7 @@ static void get_targets(struct admin_call *c) {
 static void get_config(struct admin_call *c) {
     c->type = "text/plain";
     conf_print_effective(c->gateway->conf, &c->out);
+    overrides_print(c->gateway->overrides, clock_wall_us(), &c->out);
 }
 
 static void get_audit_head(struct admin_call *c) {
@@ -165,12 +174,16 @@ static void get_audit_head(struct admin_call *c) {
 
 /* ---- what can be done ---- */
 
-void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
+const char *admin_role(const struct admin_call *c) {
     static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
+    return roles[c->role];
+}
+
+void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
                                      .who = c->who,
-                                     .role = roles[c->role],
+                                     .role = admin_role(c),
                                      .what = what,
                                      .reason = reason,
                                      .after = after,
@@ -207,6 +220,8 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
+    {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
+    {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
 };

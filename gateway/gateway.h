@@ -35,10 +35,11 @@ struct gateway {
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
-    struct list ready;      /* to be run in this or the next turn */
-    struct map revoked;     /* ids of keys revoked by this process: at once, whatever becomes of the reload */
-    struct map by_id;       /* request id -> struct request * */
-    struct map idempotent;  /* "key id/idempotency key" -> struct request * */
+    struct list ready;           /* to be run in this or the next turn */
+    struct overrides *overrides; /* what operators turned for a while */
+    struct map revoked;          /* ids of keys revoked by this process: at once, whatever becomes of the reload */
+    struct map by_id;            /* request id -> struct request * */
+    struct map idempotent;       /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
@@ -80,6 +81,10 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
 void gateway_hear_news(struct gateway *g);
 #define NEWS_SHARE_MAX 24
 char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
+
+/* gateway/admin_acts.c: overrides that are over end; those whose value conf has changed, too. */
+void overrides_tick(struct gateway *g);
+void overrides_review(struct gateway *g);
 
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */

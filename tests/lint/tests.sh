@@ -81,7 +81,7 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk=' admin admin_finance alert watch admin_keys admin_acts act admin_client attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 
 bad=0
 has_test() {
