@@ -121,6 +121,14 @@ static char *copy(const char *text) {
     return text ? xstrdup(text) : NULL;
 }
 
+static struct price_band *copy_bands(const struct price *p) {
+    if (!p->n_bands)
+        return NULL;
+    struct price_band *bands = xcalloc(p->n_bands, sizeof *bands);
+    memcpy(bands, p->bands, p->n_bands * sizeof *bands);
+    return bands;
+}
+
 static struct price_kept *keep_price(struct audit *a, const struct audit_record *r) {
     if (a->prices.n >= PRICES_MAX)
         return NULL;
@@ -130,6 +138,7 @@ static struct price_kept *keep_price(struct audit *a, const struct audit_record 
     kept->target = copy(r->target);
     kept->price.source = kept->source = copy(r->price->source);
     kept->price.from = kept->from = copy(r->price->from);
+    kept->price.bands = kept->bands = copy_bands(r->price);
     map_put(&a->prices, span_of(kept->price.digest), kept);
     return kept;
 }
@@ -157,6 +166,7 @@ void chain_prices_free(struct audit *a) {
         free(kept->target);
         free(kept->source);
         free(kept->from);
+        free(kept->bands);
         free(kept);
     }
     map_fini(&a->prices);

@@ -20,6 +20,7 @@ struct audit;
 /* What recovery found, for the ledger and the log. */
 struct audit_settled { /* one request of an open period, as the log has it */
     struct span request, key_id, team;
+    const char *chain; /* in whose log it stands */
     int64_t admitted_us, nanousd;
     bool recovered; /* settled now, at its largest hold: it was open when the process died */
 };

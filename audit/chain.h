@@ -35,6 +35,7 @@ struct moved {
 struct price_kept {
     struct price price;
     char *model, *target, *source, *from; /* owned; may be NULL */
+    struct price_band *bands;             /* owned; NULL: none */
     int64_t segment;                      /* number of the last file that has it */
 };
 

@@ -108,8 +108,8 @@ static void settle_one(struct audit *a, const struct audit_options *o, const str
     arena_init(&arena, (size_t)1 << 20);
     recover_settle(open, &arena, &r);
     chain_append(a, &r, SPAN_NONE, now_us);
-    struct audit_settled s = {span_of(r.request), span_of(r.key_id), span_of(r.team),
-                              r.admitted_us,      r.cost_nanousd,    true};
+    struct audit_settled s = {
+        span_of(r.request), span_of(r.key_id), span_of(r.team), o->chain, r.admitted_us, r.cost_nanousd, true};
     totals_add(&a->totals, s.team, s.key_id, s.admitted_us, s.nanousd);
     if (o->settled && s.admitted_us >= o->since_us)
         o->settled(&s, o->user);

@@ -57,7 +57,7 @@ static void tell(struct reading *g, const struct audit_settled *s) {
 
 static void see_settle(struct reading *g, const struct line_frame *f, const struct json *got, struct span request) {
     struct arena arena;
-    struct audit_settled s = {.request = request, .nanousd = number_of(got[COST])};
+    struct audit_settled s = {.request = request, .chain = g->o->chain, .nanousd = number_of(got[COST])};
     arena_init(&arena, LINE_MAX_BYTES);
     s.team = json_text(got[TEAM], &arena);
     s.key_id = json_text(got[KEY_ID], &arena);
@@ -239,7 +239,8 @@ static void find_base(const struct audit_options *o, const struct segments *all,
 
 static void tell_total(struct span team, struct span key_id, int64_t admitted_us, int64_t nanousd, void *user) {
     const struct audit_options *o = user;
-    struct audit_settled s = {.team = team, .key_id = key_id, .admitted_us = admitted_us, .nanousd = nanousd};
+    struct audit_settled s = {
+        .team = team, .key_id = key_id, .chain = o->chain, .admitted_us = admitted_us, .nanousd = nanousd};
     if (o->settled && admitted_us >= o->since_us)
         o->settled(&s, o->user);
 }

@@ -2,6 +2,7 @@
 #include "gateway/admin.h"
 
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 #include "gateway/override.h"
 #include "gateway/shared.h"
 
@@ -51,7 +52,7 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_i64(json, "audit_lag_records", audit_lag(g->audit));
         json_put_i64(json, "in_flight", (int64_t)in_flight(g));
         json_put_str(json, "conf_digest", g->conf->digest);
-        json_put_str(json, "ledger", "memory");
+        ledger_put(g, json);
         shared_put(g, json);
         json_put_name(json, "overrides");
         overrides_put(g->overrides, clock_wall_us(), json);
@@ -180,12 +181,17 @@ const char *admin_role(const struct admin_call *c) {
 }
 
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
+    admin_change(c, what, reason, NULL, after);
+}
+
+void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after) {
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
                                      .who = c->who,
                                      .role = admin_role(c),
                                      .what = what,
                                      .reason = reason,
+                                     .before = before,
                                      .after = after,
                                      .client = exchange_client(c->x)},
               clock_wall_us());
@@ -222,7 +228,9 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
     {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
+    {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
+    {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
 };
 

@@ -254,6 +254,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     if (a->again && outcome == OUTCOME_OK)
         map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
+        used.images_in = r->call.size.images;
     forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,

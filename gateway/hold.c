@@ -12,6 +12,7 @@
  * has none of these ways. */
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
+#include "gateway/watch.h"
 
 #include <stdio.h>
 
@@ -26,6 +27,9 @@ static enum walk refuse_budget(struct request *r) {
     r->no_retry = r->hold.err == ERR_BUDGET;
     r->retry_after_us =
         r->no_retry || r->hold.err == ERR_PRICE ? 0 : US_PER_S; /* a share or a ledger comes back soon */
+    if (r->hold.err == ERR_PRICE && r->bound.why[0])
+        return refuse_saying(r, ERR_PRICE, "A budget applies, and what this call can cost has no bound: %s.",
+                             r->bound.why);
     if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
         return refuse(r, r->hold.err);
     str_putc(&r->details, ',');
@@ -49,9 +53,12 @@ static enum walk refuse_budget(struct request *r) {
 
 static enum progress ask_ledger(struct request *r, int64_t needed) {
     struct budget *b = r->gateway->budget;
+    r->hold.waited_us += r->rate.waited_us; /* one patience with the ledger for the whole request */
+    r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
-    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, clock_wall_us(), &r->hold);
+    r->held_us = clock_wall_us();
+    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
 /* The call's size with what was clamped. */
@@ -67,8 +74,13 @@ static bool is_held_in_parts(const struct request *r) {
     return r->call.stream && r->price.visible_output;
 }
 
+/* All tries of a call are priced at the instant of its admit record. */
+static int64_t priced_us(const struct request *r) {
+    return r->admitted_us ? r->admitted_us : clock_wall_us();
+}
+
 static bool is_free(const struct request *r, const struct choice *c) {
-    struct price p = conf_price(r->conf, c->backend, c->model);
+    struct price p = conf_price(r->conf, c->backend, c->model, priced_us(r));
     return p.known && p.free;
 }
 
@@ -81,9 +93,11 @@ static int64_t price_choice(struct request *r) {
         r->clamp_at = r->at;
     }
     struct call_size size = size_of(r);
-    r->price = conf_price(r->conf, c->backend, c->model);
+    r->price = conf_price(r->conf, c->backend, c->model, priced_us(r));
+    if (!r->price.known)
+        watch_price_unknown(r);
     struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
-    budget_bound(r->conf, &r->price, &size, facts.max_output_tok, &r->bound);
+    budget_bound(r->conf, &r->price, &size, &facts, &r->bound);
     if (is_held_in_parts(r))
         budget_bound_part(r->conf, &r->price, &size, &r->bound);
     if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))

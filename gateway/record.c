@@ -109,7 +109,7 @@ static int64_t saved(const struct request *r) {
     const struct conf_backend *b = conf_find_backend(r->conf, backend);
     if (!b)
         return 0;
-    struct price price = conf_price(r->conf, b, model);
+    struct price price = conf_price(r->conf, b, model, clock_wall_us());
     return price_cost(&price, &r->relayed);
 }
 
@@ -131,7 +131,7 @@ uint64_t record_hold(struct request *r) {
     record_of(r, &record);
     uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
     if (seq && !raised)
-        r->admitted_us = now_us;
+        r->admitted_us = r->held_us; /* in whose period it was held: bill and ledger never differ at its edge */
     return seq;
 }
 

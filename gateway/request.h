@@ -132,6 +132,7 @@ struct request {
     struct price price; /* of the choice that is being tried */
     struct bound bound; /* what is held for it: of a stream that is held in parts, so far */
     struct hold_op hold;
+    int64_t held_us;      /* wall: when it was held */
     int clamp_at, clamps; /* the choice for which call.clamped_tok was found, and how often */
     enum topup topup;     /* of a stream that is held in parts */
     int64_t asked_tok;    /* output tokens, altogether, that it asks for */

@@ -1,6 +1,7 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
+#include "gateway/keys.h"
 #include "gateway/override.h"
 #include "gateway/routes.h"
 #include "gateway/watch.h"
@@ -57,7 +58,7 @@ static const char *key_problem(const struct request *r, const struct conf_key *k
     if (!key)
         return conf_key_form(text) == KEY_FORM_MISTYPED ? "The API key is mistyped: its check characters do not match."
                                                         : "The API key is not valid.";
-    if (key->revoked || map_find(&r->gateway->revoked, span_of(key->id)))
+    if (keys_is_revoked(r->gateway, key))
         return "The API key is revoked.";
     if (r->began_wall_us >= key->expires_us)
         return "The API key is expired.";
@@ -145,7 +146,7 @@ enum walk step_rate(struct request *r) {
 static bool read_fallback(struct request *r, enum fallback *out) {
     static const char *const words[] = {"any", "same-model", "none"};
     struct span value = http_field_get(exchange_head(r->client), "x-tollgate-fallback", NULL);
-    *out = FALLBACK_ANY;
+    *out = r->key->fallback;
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (span_is_nocase(value, words[i])) {
             *out = (enum fallback)i;

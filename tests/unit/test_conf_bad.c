@@ -68,9 +68,6 @@ static const struct bad later_rows[] = {
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:46: error: 'hedge' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], shadow: {}}}\n", "2:46: error: 'shadow' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {}}}\n", "2:46: error: 'canary' is not supported yet"},
-    {TEAM("self_service: {}"), "1:13: error: 'self_service' is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", strict: true}]"), "1:112: error: strict: true is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", fallback: none}]"), "1:114: error: fallback: none is not supported yet"},
 };
 
 static const struct bad value_rows[] = {
