@@ -99,10 +99,6 @@ static void on_call(struct http_call *c, void *user) {
     request_wake(user);
 }
 
-static void on_run(void *user) {
-    request_wake(user);
-}
-
 static size_t call_fields(struct request *r, struct attempt *a, struct http_field fields[CALL_FIELDS_MAX]) {
     const struct choice *c = attempt_choice(r);
     size_t n = 0;
@@ -304,15 +300,6 @@ void attempt_succeed(struct request *r) {
     answer_end(answer, ERR_NONE, NULL);
 }
 
-void attempt_fail_run(struct request *r, enum err e) {
-    r->attempt->error = (struct provider_error){.status = 503};
-    snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
-    enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
-                           : e == ERR_BUSY  ? OUTCOME_NO_SLOT
-                                            : OUTCOME_UNAVAILABLE;
-    attempt_fail(r, outcome, e == ERR_BUSY ? "the engine's queue is full" : "the engine ended it");
-}
-
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
     attempt_finish(r, outcome, why);
 }
@@ -337,33 +324,6 @@ void attempt_cut(struct request *r, const char *why) {
 
 /* ---- starting, and what comes next ---- */
 
-static bool open_run(struct request *r, struct attempt *a) {
-    const struct conf_backend *b = attempt_choice(r)->backend;
-    struct decode *engine = map_find(&r->gateway->engines, span_of(b->name));
-    struct decode_ask ask = {0};
-    struct call_fault fault = {0};
-    a->first_piece = true;
-    if (!engine) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, "the engine is not running");
-        return false;
-    }
-    if (!engine_ask(&r->call, &r->arena, &ask, &fault)) {
-        a->error = (struct provider_error){.status = 400};
-        snprintf(a->error.code, sizeof(a->error.code), "%s", err_code(fault.err));
-        snprintf(a->error.param, sizeof(a->error.param), "%s", fault.field);
-        snprintf(a->error.message, sizeof(a->error.message), "%s", fault.text);
-        attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
-        return false;
-    }
-    bool in_parts = r->call.stream && r->price.visible_output;
-    int64_t cap = in_parts ? r->bound.full_out_tok : r->bound.out_tok;
-    ask.cap_tok = cap < INT64_MAX ? cap : 0;
-    enum err e = decode_start(engine, &ask, on_run, r, &a->run);
-    if (e)
-        attempt_fail_run(r, e);
-    return e == ERR_NONE;
-}
-
 bool attempt_start(struct request *r) {
     const struct choice *c = attempt_choice(r);
     struct attempt *a = xcalloc(1, sizeof(*a));
@@ -379,7 +339,7 @@ bool attempt_start(struct request *r) {
     r->answer->down = r->down;
     r->answer->clamped_tok = r->call.clamped_tok;
     if (c->backend->protocol == PROTOCOL_DECODE)
-        return open_run(r, a);
+        return attempt_open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);
     if (open_call(r, a))
         return true;

@@ -1,5 +1,6 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
 #include "gateway/attempt.h"
+#include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/keys.h"
 #include "gateway/override.h"
@@ -209,6 +210,7 @@ static void decide_cache(struct request *r) {
     const struct endpoint_row *row = endpoint_row(r->call.endpoint);
     snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
     routing_ladder_digest(r->alias, r->captured, ladder);
+    engines_identify(r->gateway, r->alias, r->captured, ladder);
     if (!attempt_forwarded(r, headers, &n_headers)) {
         r->cache_rule = (struct cache_rule){.why = "too-large"};
         return;

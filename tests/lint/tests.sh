@@ -60,7 +60,10 @@ backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
-backends/decode/schedule.c test_decode.c the same
+backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
+backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
+backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
+backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
@@ -90,7 +93,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' admin admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys admin_acts act admin_client attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0
