@@ -115,6 +115,11 @@ enum walk step_auth(struct request *r) {
 
 /* ---- RATE ---- */
 
+/* Before a target is chosen, what callers of the alias were seen to use. */
+static int64_t expected_tok(const struct request *r) {
+    return budget_expect_tok(r->gateway->budget, r->alias->name, &r->call.size);
+}
+
 static enum walk refuse_rate(struct request *r) {
     const struct rate_op *op = &r->rate;
     char wait[CLOCK_TEXT_MAX];
@@ -135,8 +140,7 @@ enum walk step_expand(struct request *r) {
 enum walk step_rate(struct request *r) {
     r->doing = "checking its rate limits";
     if (request_asks(r))
-        request_answer(
-            r, budget_rate(r->gateway->budget, r->key, budget_in_expect_tok(&r->call.size), clock_wall_us(), &r->rate));
+        request_answer(r, budget_rate(r->gateway->budget, r->key, expected_tok(r), clock_wall_us(), &r->rate));
     if (r->asking)
         return WALK_WAIT;
     return r->rate.err ? refuse_rate(r) : go(r, STATE_ROUTE);
@@ -182,7 +186,7 @@ enum walk step_route(struct request *r) {
                           .captured = r->captured,
                           .protocols = endpoint_row(r->call.endpoint)->protocols,
                           .caps = r->call.caps,
-                          .in_bound_tok = budget_in_expect_tok(&r->call.size),
+                          .in_bound_tok = expected_tok(r),
                           .max_output_tok = r->call.size.max_output_tok,
                           .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
     if (!read_fallback(r, &r->fallback))

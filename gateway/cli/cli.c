@@ -19,7 +19,7 @@ static const struct verb verbs[] = {
     {"key", "--team T [--name N] [--out FILE]", "a new key and the conf line that admits it", cli_key},
     {"spend", "[DIR...] [--month M] [--by ...]", "the bill, recomputed from the audit log", cli_spend},
     {"audit", "verify|show|tail [DIR]", "checks and reads the audit log", cli_audit},
-    {"prices", "", "", NULL},
+    {"prices", "show|diff|import [MODEL|FILE]", "what models cost, and new price lists", cli_prices},
     {"target", "", "", NULL},
     {"alias", "", "", NULL},
     {"budget", "raise --by 50USD|20% ...", "raises a budget of a running gateway for a while", cli_budget},
