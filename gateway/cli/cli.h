@@ -21,6 +21,8 @@ int cli_key_act(int argc, char **argv);
 int cli_requests(int argc, char **argv);
 int cli_spend(int argc, char **argv);
 int cli_audit(int argc, char **argv);
+int cli_budget(int argc, char **argv);
+int cli_team(int argc, char **argv);
 int cli_prices(int argc, char **argv);
 
 #endif

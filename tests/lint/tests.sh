@@ -94,7 +94,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk='
- admin anchor content admin_finance admin_keys admin_requests alert attempt attempt_run body cli client
+ admin anchor content admin_finance admin_keys admin_acts act admin_client admin_requests alert attempt attempt_run body cli client
  explain gateway hold key_act keys ledger main metrics news own
  recent record reply request requests self_service serve shared source state
  steps steps_out stream topup turn watch
