@@ -176,6 +176,24 @@ static enum err fit(const struct decode *d, const struct decode_ask *ask, struct
     return !fits || (ask->max_output_tok < 0 && room == 0) ? ERR_CONTEXT : ERR_NONE;
 }
 
+static void prepare_sampling(const struct decode_ask *ask, struct decode_run *r) {
+    if (ask->n_biases) {
+        r->biases = xcalloc(ask->n_biases, sizeof *r->biases);
+        memcpy(r->biases, ask->biases, ask->n_biases * sizeof *r->biases);
+    }
+    r->ignore_ends = ask->ignore_ends;
+    r->sampling = (struct sample_options){.temperature = ask->temperature,
+                                          .top_p = ask->top_p,
+                                          .seed = ask->seeded ? ask->seed : random_u64(),
+                                          .top_k = ask->top_k,
+                                          .min_p = ask->min_p,
+                                          .repetition = ask->repetition_penalty,
+                                          .presence = ask->presence_penalty,
+                                          .frequency = ask->frequency_penalty,
+                                          .biases = r->biases,
+                                          .n_biases = ask->n_biases};
+}
+
 static void prepare(const struct decode *d, const struct decode_ask *ask, struct decode_run *r) {
     int64_t most = (r->max_out + 1) * (d->longest_piece * 3 + 4); /* a bad byte is shown as three */
     size_t max = (size_t)(most < TEXT_BYTES_MAX ? most : TEXT_BYTES_MAX);
@@ -184,7 +202,7 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     str_init(&r->pending, max);
     str_init(&r->taken, max);
     run_text_init(&r->text, ask->stops, ask->n_stops, strip);
-    r->sampling = (struct sample_options){ask->temperature, ask->top_p, ask->seeded ? ask->seed : random_u64()};
+    prepare_sampling(ask, r);
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
     r->priority = ask->priority;
     r->deadline_us = ask->deadline_us;

@@ -35,6 +35,10 @@ void decode_close(struct decode *d); /* ends all runs with ERR_NO_TARGET first *
 struct decode_message {
     struct span role, text; /* decoded UTF-8 */
 };
+struct decode_bias {
+    int64_t id; /* of a token; one that the model does not have is passed over */
+    double more;
+};
 #define DECODE_STOPS_MAX 16
 struct decode_ask {
     const struct decode_message *messages; /* chat: through the template, with a generation prompt */
@@ -46,6 +50,13 @@ struct decode_ask {
     double top_p;           /* 1: off */
     bool seeded;
     uint64_t seed;
+    int64_t top_k;             /* 0: off */
+    double min_p;              /* 0: off; else tokens below this share of the most likely one are left out */
+    double repetition_penalty; /* 0 or 1: off; of tokens in prompt or answer */
+    double presence_penalty, frequency_penalty; /* 0: off; of tokens in the answer */
+    const struct decode_bias *biases;           /* added to the logits */
+    size_t n_biases;
+    bool ignore_ends; /* end tokens do not end it; for measurements */
     struct span stops[DECODE_STOPS_MAX];
     size_t n_stops;
     struct span adapter; /* "NAME" or "NAME@VERSION"; n 0: the base */
