@@ -103,7 +103,7 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
             d->longest_piece = (int64_t)d->tokenizer->bytes[id].n;
     if (!schedule_init(&d->schedule, ops, d->model, d->tokenizer, &d->adapters, &d->plan.limits, !o->no_prefixes, why))
         return false;
-    adapters_init(&d->adapters, &d->plan.adapters, d->model, d->plan.limits.slots, poke, d);
+    adapters_init(&d->adapters, &d->plan.adapters, d->model, d->plan.limits.slots, d->loop, poke, d);
     return true;
 }
 
@@ -266,6 +266,38 @@ enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_
 bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[SHA256_BYTES]) {
     struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the registry has a lock of its own */
     return adapters_digest(&unlocked->adapters, name, digest);
+}
+
+void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user) {
+    struct decode *unlocked = (struct decode *)(uintptr_t)d;
+    adapters_each(&unlocked->adapters, see, user);
+}
+
+bool decode_has_adapters(const struct decode *d) {
+    return d->plan.adapters.directory != NULL;
+}
+
+bool decode_adapter_promote(struct decode *d, const char *name, const char *version, const char *by, const char *reason,
+                            struct str *why) {
+    return adapters_promote(&d->adapters, name, version, by, reason, why);
+}
+
+bool decode_adapter_rollback(struct decode *d, const char *name, const char *by, const char *reason, struct str *why) {
+    return adapters_rollback(&d->adapters, name, by, reason, why);
+}
+
+bool decode_adapter_remove(struct decode *d, struct span name, const char *by, const char *reason, struct str *why) {
+    return adapters_remove(&d->adapters, name, by, reason, why);
+}
+
+void decode_adapter_add(struct decode *d, const char *name, const char *version, const char *by,
+                        void (*done)(void *user, const char *why), void *user) {
+    struct adapter_look *look = xcalloc(1, sizeof *look);
+    look->done = done;
+    look->user = user;
+    snprintf(look->name, sizeof look->name, "%s", name);
+    snprintf(look->version, sizeof look->version, "%s", version ? version : "");
+    adapters_add(&d->adapters, look, by);
 }
 
 void decode_view(const struct decode *d, struct decode_view *out) {

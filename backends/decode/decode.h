@@ -94,6 +94,29 @@ void decode_end(struct decode_run *r);
 /* The content that "NAME" or "NAME@VERSION" means now; false: nothing. */
 bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[32]);
 
+struct decode_adapter {                            /* one version, as it stands */
+    const char *name, *version, *directory, *tier; /* "disk", "loading", "memory", "broken" */
+    const char *why;                               /* broken: what is wrong with it; else NULL */
+    uint8_t digest[32];
+    bool present, listed; /* what its name points at; may be asked for */
+    int64_t bytes, rank, runs;
+};
+/* `see` is called under a lock: it copies and comes back. */
+void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user);
+bool decode_has_adapters(const struct decode *d);
+/* Moves what a name means; written to the history first. False with a sentence. */
+must_check bool decode_adapter_promote(struct decode *d, const char *name, const char *version, const char *by,
+                                       const char *reason, struct str *why);
+must_check bool decode_adapter_rollback(struct decode *d, const char *name, const char *by, const char *reason,
+                                        struct str *why);
+/* "NAME" with all its versions, or "NAME@VERSION", takes no new run from now on, also after a restart, until it is added
+ * again; runs end on it. */
+must_check bool decode_adapter_remove(struct decode *d, struct span name, const char *by, const char *reason,
+                                      struct str *why);
+/* Looks at the folder now; `done` is called on the loop, once. `why` is NULL when NAME (or its VERSION, unless NULL) is served. */
+void decode_adapter_add(struct decode *d, const char *name, const char *version, const char *by,
+                        void (*done)(void *user, const char *why), void *user);
+
 struct decode_view {
     const char *directory, *compute; /* "cpu avx2", "cpu plain" */
     int64_t parameters, weight_bytes, kv_bytes;
