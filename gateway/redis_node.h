@@ -3,8 +3,9 @@
  *   DOWN > [RESOLVE >] CONNECT > [SECURE >] GREET > UP      any > DOWN: what was in flight is LOST; again after a wait
  *
  * Answers come in the order of the commands, so an ask stays in the queue until its answer has come, also when nobody
- * waits for it any more. The breaker trips after BREAKER_LATE late answers in a row, or one late PING, and closes when a
- * PING is answered in time: a frozen server costs each caller one timeout, and later ones nothing. */
+ * waits for it any more. The breaker trips after BREAKER_LATE late answers in a row, or one late PING, which is sent as
+ * soon as an answer is late, and closes when a PING is answered in time: a frozen server costs each caller one timeout,
+ * and later ones nothing. */
 #ifndef TOLLGATE_GATEWAY_REDIS_NODE_H
 #define TOLLGATE_GATEWAY_REDIS_NODE_H
 
@@ -41,6 +42,7 @@ struct redis_ask { /* owned by the queue it stands in */
     int slot;         /* cluster: of its key; -1: none */
     bool late;
     bool moved; /* it was sent elsewhere once already */
+    bool asked; /* and there by ASK: ASKING goes before it */
 };
 
 enum node_state { NODE_DOWN, NODE_RESOLVE, NODE_CONNECT, NODE_SECURE, NODE_GREET, NODE_UP };
@@ -85,6 +87,7 @@ struct redis_node {
     bool tripped;
     bool pinging;
     bool doomed;             /* close it when this run is over, for `why` */
+    bool retired;            /* left alone once it is down, until somebody names it again */
     bool closing;            /* no further try */
     char why[REDIS_WHY_MAX]; /* the last failure */
     struct log_gate said;
