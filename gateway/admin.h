@@ -28,6 +28,8 @@ void admin_say(struct admin_call *c, enum err e, const char *message);
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
 void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after);
 
+const char *admin_role(const struct admin_call *c);
+
 void admin_finish(struct admin_call *c);
 
 /* gateway/admin_keys.c */
@@ -38,5 +40,9 @@ void admin_delete_key(struct admin_call *c);
 
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
+
+/* gateway/admin_acts.c: what turns something for a while */
+void admin_post_raise(struct admin_call *c);
+void admin_post_team(struct admin_call *c);
 
 #endif

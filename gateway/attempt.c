@@ -193,7 +193,8 @@ static void estimate_usage(struct request *r, struct attempt *a, struct usage *u
     if (!sent || (!whole && !r->answer->content && !r->client_left))
         return; /* a try that gave nothing and told nothing costs nothing */
     if (!u->reported)
-        u->in = at_most(budget_in_expect_tok(&r->call.size), r->bound.in_tok);
+        u->in =
+            at_most(budget_expect_tok(r->gateway->budget, attempt_choice(r)->target, &r->call.size), r->bound.in_tok);
     if (seen > u->out)
         u->out = at_most(seen, r->bound.out_tok);
     u->estimated = true;
@@ -252,6 +253,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
     if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
         used.images_in = r->call.size.images;
+    budget_learn(r->gateway->budget, c->target, &r->call.size, &used);
+    budget_learn(r->gateway->budget, r->alias->name, &r->call.size, &used);
     forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,

@@ -3,6 +3,7 @@
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/keys.h"
+#include "gateway/override.h"
 #include "gateway/routes.h"
 #include "gateway/watch.h"
 
@@ -83,6 +84,20 @@ static enum walk admit_key(struct request *r) {
     return WALK_DONE;
 }
 
+/* The key is good and stays so: what it asks for is refused until its team goes on. */
+static bool is_paused(struct request *r) {
+    char name[OVERRIDE_NAME_MAX], when[CLOCK_TEXT_MAX];
+    snprintf(name, sizeof(name), OVERRIDE_PAUSE "%s", r->key->team->name);
+    const struct override *v = overrides_find(r->gateway->overrides, name, r->began_wall_us);
+    if (!v)
+        return false;
+    r->retry_after_us = v->until_us - r->began_wall_us;
+    r->no_retry = true;
+    refuse_saying(r, ERR_TARGET_FORBIDDEN, "The team %s is paused until %s: %s", r->key->team->name,
+                  clock_text(v->until_us, when), v->reason);
+    return true;
+}
+
 enum walk step_auth(struct request *r) {
     r->conf = conf_take(r->gateway->conf);
     enum walk refused = admit_key(r);
@@ -93,12 +108,17 @@ enum walk step_auth(struct request *r) {
     if (!route_takes(r->route, exchange_head(r->client)->method))
         return refuse(r, ERR_METHOD);
     if (r->route->kind == ROUTE_CALL)
-        return go(r, STATE_BODY);
+        return is_paused(r) ? WALK_MORE : go(r, STATE_BODY);
     r->route->answer(r);
     return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
 }
 
 /* ---- RATE ---- */
+
+/* Before a target is chosen, what callers of the alias were seen to use. */
+static int64_t expected_tok(const struct request *r) {
+    return budget_expect_tok(r->gateway->budget, r->alias->name, &r->call.size);
+}
 
 static enum walk refuse_rate(struct request *r) {
     const struct rate_op *op = &r->rate;
@@ -120,8 +140,7 @@ enum walk step_expand(struct request *r) {
 enum walk step_rate(struct request *r) {
     r->doing = "checking its rate limits";
     if (request_asks(r))
-        request_answer(
-            r, budget_rate(r->gateway->budget, r->key, budget_in_expect_tok(&r->call.size), clock_wall_us(), &r->rate));
+        request_answer(r, budget_rate(r->gateway->budget, r->key, expected_tok(r), clock_wall_us(), &r->rate));
     if (r->asking)
         return WALK_WAIT;
     return r->rate.err ? refuse_rate(r) : go(r, STATE_ROUTE);
@@ -167,7 +186,7 @@ enum walk step_route(struct request *r) {
                           .captured = r->captured,
                           .protocols = endpoint_row(r->call.endpoint)->protocols,
                           .caps = r->call.caps,
-                          .in_bound_tok = budget_in_expect_tok(&r->call.size),
+                          .in_bound_tok = expected_tok(r),
                           .max_output_tok = r->call.size.max_output_tok,
                           .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
     if (!read_fallback(r, &r->fallback))

@@ -16,5 +16,8 @@ int cli_schema(int argc, char **argv);
 int cli_key(int argc, char **argv);
 int cli_spend(int argc, char **argv);
 int cli_audit(int argc, char **argv);
+int cli_budget(int argc, char **argv);
+int cli_team(int argc, char **argv);
+int cli_prices(int argc, char **argv);
 
 #endif

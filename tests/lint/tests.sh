@@ -84,6 +84,8 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
+gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same
@@ -91,10 +93,9 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
-walk=' admin admin_finance alert watch
+walk=' admin anchor content admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0
