@@ -65,12 +65,12 @@ struct spend_group {
     X(cost_nanousd)                                                                                                    \
     X(list_nanousd)                                                                                                    \
     X(saved_nanousd)                                                                                                   \
-    X(cached)                                                                                                          \
-    X(degraded)                                                                                                        \
+    X(cached_requests)                                                                                                 \
+    X(degraded_requests)                                                                                               \
     X(degraded_nanousd)                                                                                                \
-    X(estimated)                                                                                                       \
+    X(estimated_requests)                                                                                              \
     X(estimated_nanousd)                                                                                               \
-    X(overrun)                                                                                                         \
+    X(overrun_requests)                                                                                                \
     X(overrun_nanousd)                                                                                                 \
     X(adjusts)                                                                                                         \
     X(adjusted_nanousd)

@@ -169,11 +169,11 @@ static void usage_into(struct json usage, struct spend_sums *to) {
 static void mark(const struct record *r, int64_t count, struct spend_sums *t) {
     int64_t cost = t->at[SPEND_cost_nanousd], requests = r->adjust ? 0 : count;
     bool degraded = r->got[R_DEGRADED].kind == JSON_STRING;
-    t->at[SPEND_degraded] = degraded ? requests : 0;
+    t->at[SPEND_degraded_requests] = degraded ? requests : 0;
     t->at[SPEND_degraded_nanousd] = degraded ? cost : 0;
-    t->at[SPEND_estimated] = r->got[R_ESTIMATED].kind == JSON_TRUE ? requests : 0;
+    t->at[SPEND_estimated_requests] = r->got[R_ESTIMATED].kind == JSON_TRUE ? requests : 0;
     t->at[SPEND_estimated_nanousd] = r->got[R_ESTIMATED].kind == JSON_TRUE ? cost : 0;
-    t->at[SPEND_overrun] = r->got[R_OVERRUN].kind == JSON_TRUE ? requests : 0;
+    t->at[SPEND_overrun_requests] = r->got[R_OVERRUN].kind == JSON_TRUE ? requests : 0;
     t->at[SPEND_overrun_nanousd] = r->got[R_OVERRUN].kind == JSON_TRUE ? cost : 0;
     t->at[SPEND_adjusts] = r->adjust ? count : 0;
     t->at[SPEND_adjusted_nanousd] = r->adjust ? cost : 0;
@@ -187,7 +187,7 @@ static void sums_of(const struct record *r, struct spend_sums *t) {
     t->at[SPEND_cost_nanousd] = spend_number(got[R_COST]);
     t->at[SPEND_list_nanousd] = got[R_LIST].kind == JSON_NUMBER ? spend_number(got[R_LIST]) : t->at[SPEND_cost_nanousd];
     t->at[SPEND_saved_nanousd] = spend_number(got[R_SAVED]);
-    t->at[SPEND_cached] = !r->adjust && (span_is(cache, "\"hit\"") || span_is(cache, "\"shared\""));
+    t->at[SPEND_cached_requests] = !r->adjust && (span_is(cache, "\"hit\"") || span_is(cache, "\"shared\""));
     usage_into(got[R_USAGE], t);
     mark(r, 1, t);
 }

@@ -63,7 +63,7 @@ test('the bill is what callers were told and what the ledger has, by any word an
   assert.equal(all.total.list_nanousd, 6 * 1020000);
   assert.equal(all.total.cost_nanousd, 6 * 867000);
   assert.equal(all.total.cache_read, 6 * 200);
-  assert.equal(all.total.cached, 1);
+  assert.equal(all.total.cached_requests, 1);
   assert.equal(all.total.saved_nanousd, 867000, 'what the hit would have cost');
   const words = ['team', 'key', 'owner', 'client', 'end_user', 'alias', 'target', 'model', 'adapter', 'upstream_key', 'label:feature', 'label:cost_center', 'hour', 'day', 'month', 'backend', 'labels'];
   for (const by of words) {
@@ -80,8 +80,10 @@ test('the bill is what callers were told and what the ledger has, by any word an
   assert.equal(row(tries, 'target', 'bad/model-x').tries, 1);
   assert.equal(row(tries, 'target', 'bad/model-x').requests, 0);
   assert.equal(row(tries, 'upstream_key', 'prod').tries, 6);
-  assert.equal(row(tries, 'upstream_key', '(none)').cached, 1, 'a hit used no key');
-  assert.equal(row(await h.spend('--by', 'degraded'), 'degraded', 'unavailable').degraded_nanousd, 867000);
+  assert.equal(row(tries, 'upstream_key', '(none)').cached_requests, 1, 'a hit used no key');
+  const { alias, ...amounts } = row(await h.spend('--by', 'alias'), 'alias', 'two'), two = { degraded: 'unavailable', ...amounts };
+  assert.equal(two.degraded_nanousd, 867000, alias);
+  assert.deepEqual(row(await h.spend('--by', 'degraded'), 'degraded', 'unavailable'), two);
   // The end user's name lies nowhere; whoever has the installation's secret can find its digest.
   const key = readFileSync(join(h.g.dir, 'state', 'end_user.key'), 'utf8').trim();
   const digest = createHmac('sha256', key).update('alice@example.com').digest('hex').slice(0, 32);
