@@ -74,7 +74,7 @@ static struct span client_text(struct json v, char space[SPEND_TEXT_MAX]) {
     return port ? span_from(text.at, n - 1) : text;
 }
 
-static struct span part_of_target(enum spend_by by, struct span target) {
+struct span spend_part_of_target(enum spend_by by, struct span target) {
     const char *slash = memchr(target.at, '/', target.n),
                *at = slash ? memchr(slash, '@', target.n - (size_t)(slash - target.at)) : NULL;
     if (by == BY_TARGET)
@@ -120,7 +120,7 @@ static struct span group_text(struct spend *s, const struct spend_group *g, cons
     case BY_TARGET:
     case BY_ADAPTER:
     case BY_BACKEND:
-        return part_of_target(g->by, spend_text(r->target, space));
+        return spend_part_of_target(g->by, spend_text(r->target, space));
     case BY_UPSTREAM_KEY:
         return spend_text(r->upstream_key, space);
     case BY_CHARGE:
@@ -298,6 +298,23 @@ static void count(struct spend *s, struct record *r, const struct audit_frame *f
         add_whole(s, r, &whole);
 }
 
+/* Names of one chain's files differ in their last two parts. */
+static size_t chain_part(const char *file) {
+    size_t n = strlen(file);
+    for (int parts = 0; n > 0 && parts < 2; parts += file[n] == '-')
+        n--;
+    return n;
+}
+
+/* The first record of a chain is its first, or older files are gone. */
+static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq) {
+    size_t n = chain_part(l->file);
+    bool same = n == chain_part(s->chain_file) && memcmp(l->file, s->chain_file, n) == 0 && s->chain_file[0];
+    if (!same && seq > 1)
+        s->cut = true;
+    snprintf(s->chain_file, sizeof s->chain_file, "%s", l->file);
+}
+
 bool spend_see(const struct audit_line *l, void *user) {
     struct spend *s = user;
     struct audit_frame frame;
@@ -306,6 +323,8 @@ bool spend_see(const struct audit_line *l, void *user) {
     if (!audit_frame(l->text, &frame))
         return true; /* the verdict says so */
     s->records++;
+    if (l->line == 1)
+        see_file(s, l, frame.seq);
     if (clock_parse(frame.time, &time_us))
         see_range(s, time_us);
     r.adjust = frame.kind == AUDIT_ADJUST;
