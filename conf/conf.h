@@ -194,6 +194,7 @@ struct conf_admin_token {
     enum conf_role role;
 };
 
+enum conf_when_down { WHEN_DOWN_REFUSE, WHEN_DOWN_LEASED, WHEN_DOWN_ALLOW };
 /* What may be told to a webhook. */
 #define ALERT_EVENT_TABLE(X)                                                                                           \
     X(BUDGET_WARN, "budget_warn")                                                                                      \
@@ -248,6 +249,17 @@ struct conf {
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;
+    struct {                 /* url NULL: none */
+        const char *url;     /* secret; taken apart below */
+        const char *address; /* "host:port", "[v6]:port", or "/path" of a unix socket */
+        bool tls;
+        const char *ca_file;         /* NULL: the system's roots */
+        const char *user, *password; /* secret; NULL: none */
+        int64_t database;
+        const char *prefix;
+        int64_t timeout_us, connect_us;
+        int when_down_budget; /* enum conf_when_down */
+    } redis;
     const char *state_directory;
     bool state_writable_keys;    /* acts may add keys at run time */
     bool state_writable_budgets; /* acts may raise budgets and pause teams */

@@ -76,6 +76,36 @@ static const struct directive http_rows[] = {
 };
 static const struct section http_section = {.name = "http", ROWS(http_rows), .size = sizeof(struct conf)};
 
+static const struct directive when_down_rows[] = {
+    {"budget", TYPE_WORD, RESTART, AT(conf, redis.when_down_budget), .fallback = "leased",
+     WORDS("refuse", "leased", "allow"),
+     .prose = "Calls while Redis is away: refuse them, serve from what is leased, or allow them unheld."},
+};
+static const struct section when_down_section = {
+    .name = "when_down", ROWS(when_down_rows), .size = sizeof(struct conf)};
+static const struct directive redis_rows[] = {
+    {"url", TYPE_SECRET, REQUIRED | RESTART | URL_USER, AT(conf, redis.url),
+     .prose = "redis://[user:password@]host[:port][/database], rediss:// for TLS, unix:/path."},
+    {"username", TYPE_SECRET, RESTART, AT(conf, redis.user), .prose = "The user, where the url names none."},
+    {"password", TYPE_SECRET, RESTART, AT(conf, redis.password), .prose = "The password, where the url holds none."},
+    {"database", TYPE_COUNT, RESTART, AT(conf, redis.database), .fallback = "0", .min = 0, .max = 1000000,
+     .prose = "The database, where the url names none."},
+    {"ca_file", TYPE_PATH, RESTART, AT(conf, redis.ca_file),
+     .prose = "PEM file with the authorities that rediss: trusts; default: the system's."},
+    {"prefix", TYPE_TEXT, RESTART, AT(conf, redis.prefix),
+     .fallback = "tollgate:", .prose = "How every key of ours begins."},
+    {"timeout", TYPE_DURATION, RESTART, AT(conf, redis.timeout_us), .fallback = "50ms", .min = US_PER_MS, .max = 10 * S,
+     .prose = "The longest that one request waits for Redis, all waits together."},
+    {"connect_timeout", TYPE_DURATION, RESTART, AT(conf, redis.connect_us), .fallback = "1s", .min = 10 * US_PER_MS,
+     .max = US_PER_MIN, .prose = "The longest that a connection may take until it is logged in."},
+    {"when_down", TYPE_SECTION, RESTART, .offset = 0, .section = &when_down_section,
+     .prose = "What happens while Redis is away."},
+    LATER("sentinel", "Who names the master."),
+    LATER("cluster", "Nodes that share the keys."),
+};
+static const struct section redis_section = {
+    .name = "redis", ROWS(redis_rows), .size = sizeof(struct conf), .done = redis_done};
+
 static const struct directive state_rows[] = {
     {"directory", TYPE_PATH, FROM_CWD | RESTART, AT(conf, state_directory), .fallback = "var/state",
      .prose = "What run-time acts are kept in."},
@@ -224,7 +254,8 @@ static const struct directive root_rows[] = {
      .prose = "Processes on one port."},
     {"node", TYPE_NAME, RESTART, AT(conf, node), .prose = "Names the chain of records; default: host name."},
     {"http", TYPE_SECTION, 0, .offset = 0, .section = &http_section, .prose = "Limits of the front."},
-    LATER("redis", "A ledger and cache shared by processes."),
+    {"redis", TYPE_SECTION, RESTART, .offset = 0, .section = &redis_section,
+     .prose = "What processes share: the ledger, the cache, acts on state."},
     {"state", TYPE_SECTION, 0, .offset = 0, .section = &state_section, .prose = "What acts at run time are kept in."},
     {"audit", TYPE_SECTION, 0, .offset = 0, .section = &audit_section, .prose = "The log of what was done."},
     LATER("ledger", "How long totals are kept."),

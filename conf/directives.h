@@ -57,6 +57,7 @@ enum {
     FROM_CWD = 1 << 4,  /* a path the gateway writes: relative to the working directory, not to the conf */
     LINES = 1 << 5,     /* a secret of several lines */
     MAY_LACK = 1 << 6,  /* a secret that may be unset: the value stays NULL */
+    URL_USER = 1 << 7,  /* a secret that is a url: what stands before its '@' is hidden, the rest is shown */
 };
 
 #define NOWHERE SIZE_MAX /* checked, but not stored */
@@ -176,6 +177,7 @@ bool read_writable(struct reader *r, const struct directive *d, const struct nod
 bool read_alert_events(struct reader *r, const struct directive *d, const struct node *n, void *into);
 void alert_done(struct reader *r, const struct node *n, void *into);
 void root_done(struct reader *r, const struct node *n, void *into);
+void redis_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);
 void aliases_join(struct reader *r);

@@ -25,6 +25,17 @@ static size_t go(struct printing *p, const char *name, size_t index) {
     return n;
 }
 
+/* Of a url with a user and a password in it, all but these. */
+static void print_secret(const struct directive *d, const struct node *n, struct str *out) {
+    const char *at = memrchr(n->text.at, '@', n->text.n), *host = strstr(n->text.at, "://");
+    if (!(d->flags & URL_USER))
+        str_puts(out, "(hidden)");
+    else if (!at)
+        node_print(n, out);
+    else
+        str_printf(out, "%.*s(hidden)%s", host ? (int)(host + 3 - n->text.at) : 0, n->text.at, at);
+}
+
 static void print_value(struct printing *p, const struct directive *d, const struct node *n) {
     if (!n && !d->fallback)
         return;
@@ -33,7 +44,7 @@ static void print_value(struct printing *p, const struct directive *d, const str
     if (!n)
         str_puts(p->out, d->fallback);
     else if (d->type == TYPE_SECRET && !open_secret)
-        str_puts(p->out, "(hidden)");
+        print_secret(d, n, p->out);
     else
         node_print(n, p->out);
     if (n && n->source)

@@ -2,6 +2,7 @@
 #include "gateway/admin.h"
 
 #include "gateway/gateway.h"
+#include "gateway/shared.h"
 
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -50,6 +51,7 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_i64(json, "in_flight", (int64_t)in_flight(g));
         json_put_str(json, "conf_digest", g->conf->digest);
         json_put_str(json, "ledger", "memory");
+        shared_put(g, json);
         str_puts(json, "}\n");
     }
     return !g->draining && (audit || g->conf->audit.when_full_serve);

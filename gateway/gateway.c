@@ -4,6 +4,7 @@
 
 #include "gateway/alert.h"
 #include "gateway/routes.h"
+#include "gateway/shared.h"
 #include "gateway/state.h"
 #include "gateway/watch.h"
 
@@ -347,7 +348,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-        listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
+        shared_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -444,6 +445,7 @@ void gateway_close(struct gateway *g) {
     pool_free(g->pool);
     budget_free(g->budget);
     cache_free(g->cache);
+    shared_close(g);
     routing_free(g->routing);
     event_free(g->turn);
     event_free(g->tick);

@@ -8,6 +8,7 @@
 #ifndef TOLLGATE_GATEWAY_H
 #define TOLLGATE_GATEWAY_H
 
+#include "gateway/base/redis.h"
 #include "gateway/metrics.h"
 #include "gateway/request.h"
 #include "gateway/state.h"
@@ -28,6 +29,7 @@ struct gateway {
     struct budget *budget;
     struct audit *audit;
     struct pool *pool;
+    struct redis *redis; /* NULL: conf names none */
     struct alerts *alerts;
     struct watch *watch;
     struct front *front, *admin, *metrics_front;

@@ -173,6 +173,8 @@ void metrics_print(struct gateway *g, struct str *out) {
     print_gauge(out, "buffered_bytes", "Bytes of request bodies and held answers.", g->buffered_bytes);
     print_gauge(out, "connections", "Open client connections.", (int64_t)front_connections(g->front));
     print_gauge(out, "audit_lag_records", "Audit records added and not yet written.", audit_lag(g->audit));
+    if (g->redis)
+        print_gauge(out, "redis_up", "Whether Redis is connected and answers in time.", redis_up(g->redis));
     print_cache(g, out);
     print_engines(g, out);
 }

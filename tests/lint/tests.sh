@@ -60,6 +60,8 @@ backends/decode/unicode_tables.c test_pretoken.c the same
 conf/url.c test_conf_backend.c urls are taken apart for backends, and for alerts
 gateway/call.c test_http_call.c the four files of one call, against scripted providers
 gateway/call_request.c test_http_call.c the same
+gateway/redis_node.c test_redis.c three files of one link, against a server by script and a real one
+gateway/redis_greet.c test_redis.c the same
 gateway/pool.c test_http_call.c kept connections are seen in the calls that use them
 gateway/tls.c test_call_connect.c TLS is seen from both its ends
 gateway/conn.c test_front.c one socket, seen through what listens and what calls
@@ -78,7 +80,7 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve '
+walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
 
 bad=0
 has_test() {

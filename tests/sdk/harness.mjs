@@ -112,6 +112,38 @@ export const ADMIN_PATHS = ['/healthz', '/readyz', '/metrics', '/admin/requests'
 const children = new Set();
 process.on('exit', () => { for (const c of children) c.kill('SIGKILL'); });
 
+/** A real Redis on a unix socket in a folder of its own; the program comes with redis-tools, so no service is installed. */
+export class Redis {
+  constructor(words = []) {
+    this.dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'));
+    this.socket = join(this.dir, 'redis');
+    this.url = `unix:${this.socket}`;
+    this.words = words;
+  }
+  async start() {
+    rmSync(this.socket, { force: true });
+    const words = ['--port', '0', '--unixsocket', this.socket, '--save', '', '--appendonly', 'no', '--dir', this.dir, ...this.words];
+    this.child = spawn('/usr/bin/redis-check-rdb', words, { argv0: 'redis-server', stdio: 'ignore' });
+    children.add(this.child);
+    this.exited = new Promise((resolve) => this.child.on('exit', () => { children.delete(this.child); resolve(); }));
+    await until(async () => (await this.ask('PING').catch(() => '')).match(/^\+PONG|^-NOAUTH/), 'Redis to answer');
+    return this;
+  }
+  /** One inline command; what comes back until the answer is there, as Redis wrote it. */
+  ask(command) {
+    return new Promise((resolve, reject) => {
+      const socket = net.connect(this.socket, () => socket.write(`${command}\r\nQUIT\r\n`));
+      let text = '';
+      socket.on('data', (d) => { text += d; });
+      socket.on('error', reject);
+      socket.on('close', () => resolve(text.replace(/\+OK\r\n$/, '')));
+    });
+  }
+  signal(name) { this.child.kill(name); }
+  async kill() { this.child.kill('SIGKILL'); await this.exited; }
+  async end() { await this.kill(); rmSync(this.dir, { recursive: true, force: true }); }
+}
+
 export class Gateway {
   constructor(conf, dir) {
     this.dir = dir ?? mkdtempSync(join(tmpdir(), 'tollgate-test-'));

@@ -48,7 +48,6 @@ static const struct bad word_rows[] = {
 
 static const struct bad later_rows[] = {
     {"workers: 2\n", "1:10: error: workers above 1 is not supported yet"},
-    {"redis: {url: \"redis://h\"}\n", "1:1: error: 'redis' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
@@ -277,7 +276,9 @@ Test(conf_bad, secrets_in_source_lines_and_reports) { /* A-01: a wrong conf prin
         "backends: {a: {protocol: openai, url: \"https://h\", api_key: hunter2canary}}\n",
         "master_key: hunter2canary\n",
         "litellm_settings: {deep: [{db_password: hunter2canary}]}\n",
-        "redis: {url: \"redis://:hunter2canary@h/0\"}\n",
+        "redis: {url: \"redis://:hunter2canary@h/0\", bogus: 1}\n",
+        "redis: {url: \"redis://:hunter2canary@h:x\"}\n",
+        "redis: {url: \"redis://h\", username: a, pasword: hunter2canary}\n",
         "bogus: 0123456789012345678901234567canary\n",
         "backends: {a: {protocol: openai, url: \"https://u:hunter2canary@h\"}}\n",
         "admin: {token: hunter2canary, bogus: 1}\n",
