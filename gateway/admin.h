@@ -36,4 +36,8 @@ void admin_delete_key(struct admin_call *c);
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
 
+/* gateway/admin_books.c: what corrects the bill and closes months */
+void admin_post_reprice(struct admin_call *c);
+void admin_post_close(struct admin_call *c);
+
 #endif

@@ -18,6 +18,8 @@ static const struct verb verbs[] = {
     {"schema", "", "the JSON Schema of the conf", cli_schema},
     {"key", "--team T [--name N] [--out FILE]", "a new key and the conf line that admits it", cli_key},
     {"spend", "[DIR...] [--month M] [--by ...]", "the bill, recomputed from the audit log", cli_spend},
+    {"reprice", "--month M --reason TEXT [--model X]", "corrects the bill to today's prices", cli_reprice},
+    {"close", "--month M --reason TEXT", "freezes a month's bill", cli_close},
     {"audit", "verify|show|tail [DIR]", "checks and reads the audit log", cli_audit},
     {"prices", "", "", NULL},
     {"target", "", "", NULL},
@@ -27,8 +29,6 @@ static const struct verb verbs[] = {
     {"requests", "", "", NULL},
     {"adapter", "", "", NULL},
     {"diff", "", "", NULL},
-    {"reprice", "", "", NULL},
-    {"close", "", "", NULL},
     {"convert", "", "", NULL},
 };
 

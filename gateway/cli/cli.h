@@ -15,6 +15,8 @@ int cli_config(int argc, char **argv);
 int cli_schema(int argc, char **argv);
 int cli_key(int argc, char **argv);
 int cli_spend(int argc, char **argv);
+int cli_reprice(int argc, char **argv);
+int cli_close(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 
 #endif

@@ -73,6 +73,11 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/finance/books_close.c test_books.c months are closed to be told
+gateway/finance/records.c test_books.c the records that are written are read back
+gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
+gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
+gateway/cli/books.c test_cli_books.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same
@@ -80,7 +85,7 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
+walk=' admin admin_books admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
 
 bad=0
 has_test() {
