@@ -15,7 +15,7 @@ endif
 
 # Rooms in dependency order: the floor knows nobody, the hall knows all.
 ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/finance gateway/cli
-OBJ := $(patsubst %.c,$(BUILD)/%.o,$(foreach room,$(ROOMS),$(wildcard $(room)/*.c)))
+OBJ := $(patsubst %.c,$(BUILD)/%.o,$(foreach room,$(ROOMS),$(wildcard $(room)/*.c))) $(BUILD)/budget/lua.o
 MAIN := $(BUILD)/gateway/main.o
 LIB := $(BUILD)/libtollgate.a
 object = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
@@ -55,6 +55,16 @@ $(LIB): $(filter-out $(MAIN),$(OBJ))
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(FILE_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The ledger's Redis scripts, each behind what they share, as C strings.
+LUA := $(filter-out budget/lua/lib.lua,$(sort $(wildcard budget/lua/*.lua)))
+$(BUILD)/budget/lua.c: budget/lua/lib.lua $(LUA)
+	@mkdir -p $(@D)
+	{ echo '#include "budget/redis_script.h"'; for script in $(LUA); do \
+	  name=$${script##*/}; echo "const char lua_$${name%.lua}[] ="; \
+	  cat budget/lua/lib.lua $$script | sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'; echo ';'; done; } > $@.tmp && mv $@.tmp $@
+$(BUILD)/budget/lua.o: $(BUILD)/budget/lua.c
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 ifeq ($(shell uname -m),x86_64)
 $(BUILD)/backends/decode/%_avx2.o: FILE_CFLAGS := -mavx2 -mfma -mf16c -O3

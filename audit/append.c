@@ -19,6 +19,9 @@ uint64_t chain_append(struct audit *a, const struct audit_record *r, struct span
     char hash[SHA256_HEX_MAX];
     line_write(&a->batch, r, &at, extra, hash);
     memcpy(a->hash, hash, sizeof hash);
+    uint8_t leaf[SHA256_BYTES];
+    if (a->key && hex_read(span_of(hash), leaf, sizeof leaf))
+        tree_add(&a->tree, leaf);
     a->seq++;
     a->since_head++;
     a->size_bytes += (int64_t)(a->batch.n - before);
@@ -51,10 +54,29 @@ static void put_totals(struct audit *a, int64_t now_us, struct str *out) {
     str_fini(&totals);
 }
 
+/* Its own hash is what the next head signs, so it stands right before a head, and is no leaf itself. */
+void chain_tree(struct audit *a, int64_t now_us) {
+    struct audit_record r = {.kind = AUDIT_NOTE, .what = "tree"};
+    uint8_t root[SHA256_BYTES];
+    char hex[SHA256_HEX_MAX];
+    struct str extra;
+    if (!a->key || a->tree.n == 0)
+        return;
+    tree_root(&a->tree, root);
+    str_init(&extra, 256);
+    json_put_i64(&extra, "tree_from", (int64_t)(a->seq - a->tree.n + 1));
+    json_put_i64(&extra, "tree_to", (int64_t)a->seq);
+    json_put_str(&extra, "tree_root", hex_put(root, sizeof root, hex));
+    chain_append(a, &r, str_span(&extra), now_us);
+    str_fini(&extra);
+    a->tree.n = 0;
+}
+
 void chain_head(struct audit *a, bool totals, int64_t now_us) {
     struct audit_record r = {.kind = AUDIT_HEAD};
     char time[CLOCK_TEXT_MAX];
     struct str extra;
+    chain_tree(a, now_us);
     str_init(&extra, LINE_MAX_BYTES / 2 + LINE_MAX_BYTES / 4);
     json_put_str(&extra, "chain", a->chain);
     json_put_i64(&extra, "head_seq", (int64_t)a->seq);
@@ -78,6 +100,7 @@ bool chain_head_is_due(const struct audit *a, int64_t now_us) {
 }
 
 void chain_begin(struct audit *a, int64_t now_us) {
+    chain_tree(a, now_us); /* in the file that ends: the next begins with its head */
     audit_flush(a);
     a->number++;
     a->day = now_us / US_PER_DAY;
@@ -98,6 +121,14 @@ static char *copy(const char *text) {
     return text ? xstrdup(text) : NULL;
 }
 
+static struct price_band *copy_bands(const struct price *p) {
+    if (!p->n_bands)
+        return NULL;
+    struct price_band *bands = xcalloc(p->n_bands, sizeof *bands);
+    memcpy(bands, p->bands, p->n_bands * sizeof *bands);
+    return bands;
+}
+
 static struct price_kept *keep_price(struct audit *a, const struct audit_record *r) {
     if (a->prices.n >= PRICES_MAX)
         return NULL;
@@ -107,6 +138,7 @@ static struct price_kept *keep_price(struct audit *a, const struct audit_record 
     kept->target = copy(r->target);
     kept->price.source = kept->source = copy(r->price->source);
     kept->price.from = kept->from = copy(r->price->from);
+    kept->price.bands = kept->bands = copy_bands(r->price);
     map_put(&a->prices, span_of(kept->price.digest), kept);
     return kept;
 }
@@ -134,6 +166,7 @@ void chain_prices_free(struct audit *a) {
         free(kept->target);
         free(kept->source);
         free(kept->from);
+        free(kept->bands);
         free(kept);
     }
     map_fini(&a->prices);

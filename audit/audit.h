@@ -20,6 +20,7 @@ struct audit;
 /* What recovery found, for the ledger and the log. */
 struct audit_settled { /* one request of an open period, as the log has it */
     struct span request, key_id, team;
+    const char *chain; /* in whose log it stands */
     int64_t admitted_us, nanousd;
     bool recovered; /* settled now, at its largest hold: it was open when the process died */
 };
@@ -111,9 +112,11 @@ struct audit_record {
     int64_t duration_us, first_content_us;                   /* -1: none */
     const struct price *price;                               /* price records: the row */
     const char *who, *role, *what, *reason, *before, *after; /* admin and note records */
-    const char *scope; /* admin and note records: the budget that they are about, "team/search/month@UTC" */
-    int64_t count;     /* refuse records that stand for many strangers; 0: one */
-    bool recovered;    /* settled at a start, at its largest hold; set by this room */
+    int64_t clamped_tok; /* settle: the maximum of a choice where it was lowered to fit a budget; 0: it was not */
+    const char *cut;     /* settle: why the stream was ended early, "budget"; NULL: it was not */
+    const char *scope;   /* admin and note records: the budget that they are about, "team/search/month@UTC" */
+    int64_t count;       /* refuse records that stand for many strangers; 0: one */
+    bool recovered;      /* settled at a start, at its largest hold; set by this room */
     struct span
         members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };
@@ -137,11 +140,27 @@ int64_t audit_lag(const struct audit *a);  /* records added and not yet written 
 void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
 
 /* --- reading; no struct audit needed --- */
+enum audit_wrong {
+    AUDIT_EDITED,   /* bytes of a record, or a whole record written anew */
+    AUDIT_INSERTED, /* also: repeated */
+    AUDIT_DELETED,  /* records within a file */
+    AUDIT_REORDERED,
+    AUDIT_TRUNCATED, /* records at the end of a file, or of a chain that a head elsewhere knows longer */
+    AUDIT_TORN,      /* the very last line is cut: what a crash leaves */
+    AUDIT_FORK,      /* two different histories */
+    AUDIT_FORGED,    /* not what the key has signed */
+    AUDIT_MISSING_FILE,
+    AUDIT_MISSING_CHAIN,
+    AUDIT_UNREADABLE,
+    AUDIT_WRONGS
+};
+extern const char *const audit_wrong_names[AUDIT_WRONGS];
 struct audit_fault {
+    enum audit_wrong wrong;
     char file[256];
     int64_t line; /* from 1 */
     uint64_t seq;
-    char what[256];
+    char what[320]; /* begins with the name of what is wrong */
 };
 struct audit_verdict {
     bool clean;
@@ -149,9 +168,20 @@ struct audit_verdict {
     uint64_t records, unsealed, chains;
     char head_hash[SHA256_HEX_MAX];
     uint64_t head_seq;
-    uint64_t open_admits; /* admits without settle at the end (a running gateway has some) */
+    uint64_t open_admits;    /* admits without settle at the end (a running gateway has some) */
+    bool signatures_checked; /* else nothing counts as sealed */
+    uint64_t signatures, anchors;
+    uint64_t complete_from; /* 1: from the first record; else retention removed what is older */
+    int64_t bytes;
 };
-/* public_key: PEM, NULL: signatures are not checked. False when the directory cannot be read. */
+struct audit_check {
+    const char *directory;
+    const char *public_key; /* PEM; NULL: signatures are not checked */
+    struct span anchored;   /* head records, one a line, as an anchor keeps them; at == NULL: none */
+};
+/* False when the directory, the key or the anchored heads cannot be read. */
+must_check bool audit_check(const struct audit_check *o, struct audit_verdict *out, struct str *why);
+/* The same without anchored heads. */
 must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
 
 /* Calls `see` for every record of every chain in file order; stops when it returns false. */

@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "audit/recover.h"
 #include "audit/sign.h"
+#include "audit/tree.h"
 #include "audit/writer.h"
 #include <pthread.h>
 
@@ -34,6 +35,7 @@ struct moved {
 struct price_kept {
     struct price price;
     char *model, *target, *source, *from; /* owned; may be NULL */
+    struct price_band *bands;             /* owned; NULL: none */
     int64_t segment;                      /* number of the last file that has it */
 };
 
@@ -58,6 +60,7 @@ struct audit {
     struct str batch;
     uint64_t since_head;
     int64_t head_us;
+    struct tree tree; /* of the records since the last tree; kept where heads are signed */
 
     struct map open;   /* request -> number of the file with its admit, as a pointer */
     struct map prices; /* digest -> struct price_kept */
@@ -71,6 +74,7 @@ uint64_t chain_append(struct audit *a, const struct audit_record *r, struct span
 void chain_place(struct audit *a, int64_t now_us); /* a new file when the day or the size asks for one */
 void chain_begin(struct audit *a, int64_t now_us); /* a new file now */
 void chain_head(struct audit *a, bool totals, int64_t now_us);
+void chain_tree(struct audit *a, int64_t now_us); /* the note with the root over what has no root yet */
 bool chain_head_is_due(const struct audit *a, int64_t now_us);
 void chain_price(struct audit *a, const struct audit_record *r, int64_t now_us); /* its row, once a file */
 void chain_prices_free(struct audit *a);

@@ -36,6 +36,7 @@ struct line_frame { /* all borrowed from the line */
 /* False when the bytes do not have a record's frame. Does not check the hash. */
 must_check bool line_read(struct span text, struct line_frame *out);
 bool line_hash_is_true(const struct line_frame *f);
-int line_kind(struct span kind); /* enum audit_kind, or -1 */
+bool line_hash_is_true_with(const struct line_frame *f, struct sha256 *kept); /* for many lines */
+int line_kind(struct span kind);                                              /* enum audit_kind, or -1 */
 
 #endif

@@ -77,11 +77,21 @@ bool line_read(struct span text, struct line_frame *out) {
     return true;
 }
 
+static bool is_digest(const struct line_frame *f, const uint8_t digest[SHA256_BYTES]) {
+    char text[SHA256_HEX_MAX];
+    return span_is(f->hash, hex_put(digest, SHA256_BYTES, text));
+}
+
 bool line_hash_is_true(const struct line_frame *f) {
     uint8_t digest[SHA256_BYTES];
-    char text[SHA256_HEX_MAX];
     sha256(f->body, digest);
-    return span_is(f->hash, hex_put(digest, sizeof digest, text));
+    return is_digest(f, digest);
+}
+
+bool line_hash_is_true_with(const struct line_frame *f, struct sha256 *kept) {
+    uint8_t digest[SHA256_BYTES];
+    sha256_one(kept, f->body, digest);
+    return is_digest(f, digest);
 }
 
 int line_kind(struct span kind) {

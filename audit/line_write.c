@@ -1,10 +1,12 @@
 /* Writes a record from one table of fields: which member, under what name, for which kinds. Strangers' text is clipped
  * and masked here, so that no record can grow past LINE_MAX_BYTES and none holds what looks like a credential. */
 #include "audit/line.h"
+
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
 #include "gateway/base/log.h"
 #include <assert.h>
+#include <stdio.h>
 
 const char *const audit_kind_names[AUDIT_KINDS] = {
     [AUDIT_START] = "start", [AUDIT_STOP] = "stop",     [AUDIT_CONF] = "conf",     [AUDIT_PRICE] = "price",
@@ -75,6 +77,10 @@ static void usage_member(struct str *out, const struct usage *u) {
     USAGE_LINES(X)
 #undef X
     json_put_i64(out, "reasoning", u->reasoning);
+    if (u->tier != TIER_STANDARD)
+        json_put_str(out, "tier", usage_tier_names[u->tier]);
+    if (u->regional)
+        json_put_bool(out, "regional", true);
     json_put_bool(out, "reported", u->reported);
     json_put_bool(out, "estimated", u->estimated);
     str_putc(out, '}');
@@ -113,17 +119,46 @@ static void put_attempts(PUT_ARGS) {
     str_putc(out, ']');
 }
 
+static void put_lines(struct str *out, const int64_t each[LINE_N]) {
+    for (size_t i = 0; i < LINE_N; i++)
+        json_put_i64(out, price_line_names[i], each[i]);
+}
+
+static void put_bands(struct str *out, const struct price *p) {
+    json_put_raw(out, "bands", SPAN("["));
+    for (size_t i = 0; i < p->n_bands; i++) {
+        str_puts(out, i ? ",{" : "{");
+        json_put_str(out, "tier", usage_tier_names[p->bands[i].tier]);
+        json_put_i64(out, "above_tok", p->bands[i].above_tok);
+        put_lines(out, p->bands[i].each);
+        str_putc(out, '}');
+    }
+    str_putc(out, ']');
+}
+
+static void put_factors(struct str *out, const struct price *p) {
+    json_put_i64(out, "factor", p->factor);
+    if (p->region_factor)
+        json_put_i64(out, "region_factor", p->region_factor);
+    for (enum usage_tier t = 0; t < TIER_N; t++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_factor", usage_tier_names[t]);
+        if (p->tier_factor[t])
+            json_put_i64(out, name, p->tier_factor[t]);
+    }
+}
+
 static void put_price(PUT_ARGS) {
     const struct price *p = r->price;
     (void)at;
     if (!p)
         return;
     json_put_raw(out, name, SPAN("{"));
-#define X(name) json_put_i64(out, #name, p->name);
-    USAGE_LINES(X)
-#undef X
+    put_lines(out, p->each);
     json_put_i64(out, "call", p->call);
-    json_put_i64(out, "factor", p->factor);
+    put_factors(out, p);
+    if (p->n_bands)
+        put_bands(out, p);
     json_put_bool(out, "known", p->known);
     json_put_bool(out, "free", p->free);
     text_member(out, "source", p->source);
@@ -262,6 +297,8 @@ static const struct field fields[] = {
     FIELD(who, text, ACT | BOOKS),
     FIELD(role, text, ACT | BOOKS),
     FIELD(scope, text, ACT),
+    FIELD(clamped_tok, count, K(SETTLE)),
+    FIELD(cut, id, K(SETTLE)),
     FIELD(what, text, ACT | K(CONF) | K(STOP)),
     FIELD(reason, text, ACT | BOOKS | K(CONF) | K(STOP)),
     FIELD(before, text, ACT | K(CONF)),

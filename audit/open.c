@@ -108,8 +108,8 @@ static void settle_one(struct audit *a, const struct audit_options *o, const str
     arena_init(&arena, (size_t)1 << 20);
     recover_settle(open, &arena, &r);
     chain_append(a, &r, SPAN_NONE, now_us);
-    struct audit_settled s = {span_of(r.request), span_of(r.key_id), span_of(r.team),
-                              r.admitted_us,      r.cost_nanousd,    true};
+    struct audit_settled s = {
+        span_of(r.request), span_of(r.key_id), span_of(r.team), o->chain, r.admitted_us, r.cost_nanousd, true};
     totals_add(&a->totals, s.team, s.key_id, s.admitted_us, s.nanousd);
     if (o->settled && s.admitted_us >= o->since_us)
         o->settled(&s, o->user);
@@ -153,6 +153,7 @@ static void take_up(struct audit *a, const struct audit_options *o, struct recov
     a->size_bytes = r->size_bytes;
     a->day = day_of_name(r->segment);
     a->since_head = r->since_head;
+    a->tree = r->tree;
     a->head_us = now_us;
     totals_fini(&a->totals);
     a->totals = r->totals;
@@ -206,6 +207,8 @@ bool audit_tune(struct audit *a, const struct audit_options *o, struct str *why)
     struct sign_key *key = NULL;
     if (o->head_key && !(key = sign_key_private(o->head_key, why)))
         return false;
+    if (!a->key || !key)
+        a->tree.n = 0; /* there are no leaves of the time without a key */
     sign_key_free(a->key);
     a->key = key;
     set_heads(a, o);

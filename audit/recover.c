@@ -57,7 +57,7 @@ static void tell(struct reading *g, const struct audit_settled *s) {
 
 static void see_settle(struct reading *g, const struct line_frame *f, const struct json *got, struct span request) {
     struct arena arena;
-    struct audit_settled s = {.request = request, .nanousd = number_of(got[COST])};
+    struct audit_settled s = {.request = request, .chain = g->o->chain, .nanousd = number_of(got[COST])};
     arena_init(&arena, LINE_MAX_BYTES);
     s.team = json_text(got[TEAM], &arena);
     s.key_id = json_text(got[KEY_ID], &arena);
@@ -99,11 +99,24 @@ static bool follows(const struct recovered *r, const struct line_frame *f) {
     return f->seq == r->seq + 1 && span_is(f->prev, r->hash);
 }
 
+/* A note of a tree ends it; everything else is a leaf of the next. */
+static void grow(struct reading *g, const struct line_frame *f, struct span line) {
+    static const char note[] = ",\"what\":\"tree\",\"tree_from\":";
+    uint8_t leaf[SHA256_BYTES];
+    if (!g->o->head_key || !hex_read(f->hash, leaf, sizeof leaf))
+        return;
+    if (line_kind(f->kind) == AUDIT_NOTE && memmem(line.at, line.n, note, sizeof note - 1))
+        g->out->tree.n = 0;
+    else
+        tree_add(&g->out->tree, leaf);
+}
+
 static bool take(struct reading *g, struct span line) {
     struct line_frame f;
     if (!line_read(line, &f) || !line_hash_is_true(&f) || !follows(g->out, &f))
         return false;
     see_record(g, &f, line);
+    grow(g, &f, line);
     g->out->seq = f.seq;
     memcpy(g->out->hash, f.hash.at, f.hash.n);
     g->out->hash[f.hash.n] = 0;
@@ -226,7 +239,8 @@ static void find_base(const struct audit_options *o, const struct segments *all,
 
 static void tell_total(struct span team, struct span key_id, int64_t admitted_us, int64_t nanousd, void *user) {
     const struct audit_options *o = user;
-    struct audit_settled s = {.team = team, .key_id = key_id, .admitted_us = admitted_us, .nanousd = nanousd};
+    struct audit_settled s = {
+        .team = team, .key_id = key_id, .chain = o->chain, .admitted_us = admitted_us, .nanousd = nanousd};
     if (o->settled && admitted_us >= o->since_us)
         o->settled(&s, o->user);
 }

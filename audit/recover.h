@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "audit/segment.h"
 #include "audit/totals.h"
+#include "audit/tree.h"
 #include "gateway/base/map.h"
 
 struct open_admit { /* a request without its end; owned by the map */
@@ -21,6 +22,7 @@ struct recovered {
     int64_t number, size_bytes;     /* of the last file, after the cut */
     int64_t cut_bytes, cut_line;    /* 0: nothing was torn */
     uint64_t since_head;            /* records after the last head */
+    struct tree tree;               /* of the records that have no root yet; empty where heads are not signed */
     struct map open;                /* request -> struct open_admit */
     struct totals totals;
 };

@@ -13,7 +13,9 @@ struct reader *reader_new(enum conf_protocol p, enum endpoint e) {
     r->ops = dialect_ops(endpoint_row(e)->dialect);
     arena_init(&r->arena, READER_ARENA_MAX);
     str_init(&r->repaired, READER_ARENA_MAX);
-    r->told = (struct usage_parts){-1, -1, -1, -1, -1, -1, -1, -1};
+    str_init(&r->begun, READER_BEGUN_MAX);
+    r->told = (struct usage_parts){
+        .in = -1, .read = -1, .write = -1, .write_5m = -1, .write_1h = -1, .out = -1, .thinking = -1, .web_search = -1};
     return r;
 }
 
@@ -22,6 +24,7 @@ void reader_free(struct reader *r) {
         return;
     arena_fini(&r->arena);
     str_fini(&r->repaired);
+    str_fini(&r->begun);
     free(r->parts);
     free(r);
 }
@@ -134,6 +137,14 @@ int64_t usage_tok(struct json object, const char *name, int64_t otherwise) {
     if (v.kind != JSON_NUMBER || !json_i64(v, &n) || n < 0 || n > USAGE_TOK_MAX)
         return otherwise;
     return n;
+}
+
+int64_t usage_ceil(struct json object, const char *name, int64_t otherwise) {
+    struct json v = json_member(object, name);
+    double n;
+    if (v.kind != JSON_NUMBER || !json_f64(v, &n) || !(n >= 0 && n <= (double)USAGE_TOK_MAX))
+        return otherwise;
+    return (int64_t)n + (n > (double)(int64_t)n);
 }
 
 void reader_error(struct reader *r, struct json v, struct event *out) {

@@ -100,8 +100,11 @@ static bool see_tool(struct check *k, struct json v) {
     k->call->caps |= CAP_TOOLS;
     if (!check_object(k, v, rules, ARRAY_LEN(rules), false))
         return false;
+    int64_t most = -1;
+    if (!json_i64(json_get(v, "max_uses"), &most))
+        most = -1;
     if (!runs_here(k, json_member(v, "type")))
-        k->call->traits.server_tools = true;
+        see_server_tool(k, json_member(v, "type"), most, "has no max_uses");
     return check_stored(k, v);
 }
 
@@ -110,7 +113,9 @@ static bool see_tools(struct check *k, struct json v) {
 }
 
 static bool see_servers(struct check *k, struct json v) {
-    k->call->traits.server_tools |= json_count(v) > 0;
+    const struct json type = {JSON_STRING, SPAN("\"mcp\"")};
+    if (json_count(v) > 0)
+        see_server_tool(k, type, -1, "may be called without end");
     return true;
 }
 
@@ -153,13 +158,14 @@ static const struct rule MESSAGES[] = {
     {"top_k", OF_NUMBER, RULE_WHOLE, 0, MAX_TOK, NULL},
     {"stop_sequences", OF_ARRAY, 0, 0, 0, see_strings},
     {"service_tier", OF_STRING, 0, 0, 0, NULL},
-    {"speed", OF_STRING, 0, 0, 0, NULL},
-    {"inference_geo", OF_STRING, 0, 0, 0, NULL},
+    {"speed", OF_STRING, 0, 0, 0, see_speed},
+    {"inference_geo", OF_STRING, 0, 0, 0, see_geo},
 };
 static const struct rule COUNT[] = {MESSAGE_RULES};
 
 bool anthropic_call(struct check *k) {
     struct llm_call *c = k->call;
+    see_cache_writes(k);
     if (c->endpoint == ENDPOINT_MESSAGES)
         return check_object(k, c->body, MESSAGES, ARRAY_LEN(MESSAGES), true);
     c->traits.always = true;

@@ -16,16 +16,41 @@ static int64_t known(int64_t n) {
     return n < 0 ? 0 : n;
 }
 
-/* With compaction the top-level figures leave the compaction's own calls out. */
-static int64_t compacted(struct json u, const char *name) {
+/* The top-level figures leave out what a compaction and an advisor used. An advisor is another model, whose price is not
+ * known here: its tokens are priced as this model's and marked. */
+struct aside {
+    int64_t in, read, write, out;
+    bool advised;
+};
+
+static struct aside asides(struct json u) {
+    struct aside sum = {0};
     struct json_walk walk;
     struct json turn;
-    int64_t sum = 0;
     json_walk_init(&walk, json_member(u, "iterations"));
-    while (json_walk_next(&walk, NULL, &turn))
-        if (json_is(json_member(turn, "type"), "compaction"))
-            sum += usage_tok(turn, name, 0);
+    while (json_walk_next(&walk, NULL, &turn)) {
+        bool advised = json_is(json_member(turn, "type"), "advisor_message");
+        if (!advised && !json_is(json_member(turn, "type"), "compaction"))
+            continue;
+        sum.in += usage_tok(turn, "input_tokens", 0);
+        sum.read += usage_tok(turn, "cache_read_input_tokens", 0);
+        sum.write += usage_tok(turn, "cache_creation_input_tokens", 0);
+        sum.out += usage_tok(turn, "output_tokens", 0);
+        sum.advised |= advised;
+    }
     return sum;
+}
+
+/* Priority at Anthropic is capacity paid in advance: its tokens have list prices. */
+static void tell_service(struct json u, struct usage_parts *t) {
+    struct json tier = json_member(u, "service_tier"), speed = json_member(u, "speed"),
+                geo = json_member(u, "inference_geo");
+    if (tier.kind == JSON_STRING)
+        t->batch = json_is(tier, "batch");
+    if (speed.kind == JSON_STRING)
+        t->fast = json_is(speed, "fast");
+    if (geo.kind == JSON_STRING)
+        t->regional = !json_is(geo, "global") && !json_is(geo, "not_available");
 }
 
 static void read_usage(struct reader *r, struct json u, struct event *out) {
@@ -41,17 +66,25 @@ static void read_usage(struct reader *r, struct json u, struct event *out) {
     tell(u, "output_tokens", &t->out);
     tell(json_member(u, "output_tokens_details"), "thinking_tokens", &t->thinking);
     tell(json_member(u, "server_tool_use"), "web_search_requests", &t->web_search);
+    tell_service(u, t);
     if (t->in < 0 && t->out < 0)
         return;
-    bool split = t->write_5m >= 0 || t->write_1h >= 0;
-    r->usage = (struct usage){.in = known(t->in) + compacted(u, "input_tokens"),
-                              .cache_read = known(t->read) + compacted(u, "cache_read_input_tokens"),
-                              .cache_write_5m = split ? known(t->write_5m) : known(t->write),
-                              .cache_write_1h = known(t->write_1h),
-                              .out = known(t->out) + compacted(u, "output_tokens"),
+    struct aside more = asides(u);
+    int64_t hour = known(t->write_1h), all = known(t->write);
+    int64_t minutes = all - hour > known(t->write_5m) ? all - hour : known(t->write_5m);
+    r->usage = (struct usage){.in = known(t->in) + more.in,
+                              .cache_read = known(t->read) + more.read,
+                              .cache_write_5m = minutes + more.write,
+                              .cache_write_1h = hour,
+                              .out = known(t->out) + more.out,
                               .web_search = known(t->web_search),
                               .reasoning = known(t->thinking),
-                              .reported = true};
+                              .tier = t->fast    ? TIER_FAST
+                                      : t->batch ? TIER_BATCH
+                                                 : TIER_STANDARD,
+                              .regional = t->regional,
+                              .reported = true,
+                              .estimated = more.advised};
     out->bits |= EVENT_USAGE;
     out->usage = r->usage;
     out->usage_raw = u.raw;
@@ -108,7 +141,14 @@ static void read_block(struct reader *r, int64_t index, struct json b, bool whol
 }
 
 static void read_block_start(struct reader *r, struct json v, struct event *out) {
-    read_block(r, usage_tok(v, "index", 0), json_member(v, "content_block"), false, out);
+    int64_t index = usage_tok(v, "index", 0);
+    r->open_block = index + 1;
+    read_block(r, index, json_member(v, "content_block"), false, out);
+}
+
+static void read_block_stop(struct reader *r, struct json v, struct event *out) {
+    (void)v, (void)out;
+    r->open_block = 0;
 }
 
 static void read_delta(struct reader *r, struct json v, struct event *out) {
@@ -147,6 +187,7 @@ static void read_ping(struct reader *r, struct json v, struct event *out) {
 static const struct typed_event EVENTS[] = {
     {"content_block_delta", read_delta},
     {"content_block_start", read_block_start},
+    {"content_block_stop", read_block_stop},
     {"message_start", read_start},
     {"message_delta", read_message_delta},
     {"message_stop", read_stop},

@@ -44,6 +44,15 @@ static void fail_stream(struct writer *w, enum err e, const char *message, const
     put_frame(w, out, SPAN("error"), str_span(&w->scratch), NULL);
 }
 
+static void cut_put(const struct reader *r, const struct usage *u, struct str *out) {
+    if (r->open_block)
+        str_printf(out, "{\"type\":\"content_block_stop\",\"index\":%lld}\n", (long long)r->open_block - 1);
+    str_printf(out,
+               "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"max_tokens\",\"stop_sequence\":null},"
+               "\"usage\":{\"output_tokens\":%lld}}\n{\"type\":\"message_stop\"}\n",
+               (long long)usage_out_tok(u));
+}
+
 const struct dialect_ops anthropic_ops = {
     .name = "anthropic",
     .heartbeat = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
@@ -54,5 +63,6 @@ const struct dialect_ops anthropic_ops = {
     .write_end = anthropic_end,
     .write_fail = fail_stream,
     .error_put = anthropic_error_put,
+    .cut_put = cut_put,
     .id_prefix = "msg_",
 };

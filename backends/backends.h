@@ -51,6 +51,8 @@ struct llm_call {
     struct call_size size;
     struct call_traits traits;
     unsigned caps; /* enum cap bits it needs */
+    int64_t
+        clamped_tok; /* output tokens of a choice that are asked of the provider instead of the caller's; 0: as said */
 };
 struct call_fault {
     enum err err;   /* ERR_INVALID, ERR_UNSUPPORTED */
@@ -66,7 +68,10 @@ struct call_pieces { /* the provider's body, in order: pieces of the client's ow
     struct span at[CALL_PIECES_MAX];
     size_t n, bytes;
 };
-/* Same dialect: model replaced, usage asked for on streams. False when the arena is full. */
+/* Whether fewer output tokens would still be an answer: never with tools or a JSON form, which a cut leaves broken, and
+ * never below what the call gives to thinking. */
+bool call_may_clamp(const struct llm_call *c, int64_t to_tok);
+/* Same dialect: model replaced, usage asked for on streams, output clamped. False when the arena is full. */
 must_check bool call_write(const struct llm_call *c, struct span upstream_model, struct arena *a,
                            struct call_pieces *out);
 
@@ -133,6 +138,11 @@ must_check enum err reader_plain(struct reader *r, struct span body, struct even
 /* Usage so far: what the provider reported (cumulative figures replaced, not added), else zeros with reported false. */
 const struct usage *reader_usage(const struct reader *r);
 bool reader_finished(const struct reader *r); /* every open choice has its finish reason, or the last event was seen */
+
+/* Ends a stream that has not ended, as its dialect does when a maximum of tokens is reached: the events that are still
+ * owed, each told to `see`. `reader` NULL: the engine's. `u`: what is known of the usage. False: they cannot be made. */
+must_check bool reader_cut(struct reader *r, const struct usage *u, void (*see)(const struct event *e, void *user),
+                           void *user);
 
 /* A provider's error answer (status >= 400, or a 200 that holds an error). */
 struct provider_error {

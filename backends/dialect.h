@@ -59,9 +59,15 @@ bool see_model(struct check *k, struct json v);
 bool see_stream(struct check *k, struct json v);
 bool see_temperature(struct check *k, struct json v);
 bool see_seed(struct check *k, struct json v);
-bool see_max_output(struct check *k, struct json v);           /* the largest of all that are said */
-bool see_strings(struct check *k, struct json v);              /* elements of an array are strings */
-struct json json_member(struct json object, const char *name); /* null counts as absent */
+bool see_max_output(struct check *k, struct json v); /* the largest of all that are said */
+bool see_strings(struct check *k, struct json v);    /* elements of an array are strings */
+/* call_fees.c: a tool that runs at the provider, at most `most` times (negative: no bound, and what it lacks); tiers. */
+void see_server_tool(struct check *k, struct json type, int64_t most, const char *lacks);
+bool see_service_tier(struct check *k, struct json v);
+bool see_speed(struct check *k, struct json v);
+bool see_geo(struct check *k, struct json v);
+void see_cache_writes(struct check *k);
+struct json json_member(struct json object, const char *name);                               /* null counts as absent */
 void json_members(struct json object, const char *const *names, struct json *out, size_t n); /* in one walk */
 
 #define MAX_TOK 2147483647.0 /* against token counts that overflow a product with a price */
@@ -69,6 +75,7 @@ void json_members(struct json object, const char *const *names, struct json *out
 /* --- readers --- */
 #define READER_PARTS_MAX 2048                /* against a provider's answer that is all structure */
 #define READER_CHOICES_MAX 128               /* as OpenAI's own limit of n */
+#define READER_BEGUN_MAX (1 << 20)           /* of a response object as it began: it repeats instructions and tools */
 #define READER_TOOLS_MAX 512                 /* open tool calls of one answer */
 #define READER_ARENA_MAX (24u << 20)         /* decoded text of one event: an event is at most 16 MiB */
 #define USAGE_TOK_MAX INT64_C(1000000000000) /* a figure above it is not a count of tokens */
@@ -81,6 +88,7 @@ struct reader_tool {
 };
 struct usage_parts { /* Anthropic: the fields as last told */
     int64_t in, read, write, write_5m, write_1h, out, thinking, web_search;
+    bool fast, batch, regional;
 };
 struct reader {
     enum endpoint endpoint;
@@ -96,8 +104,12 @@ struct reader {
     bool misnumbered; /* the provider gives one index to several calls */
     bool choice_open[READER_CHOICES_MAX], choice_done[READER_CHOICES_MAX];
     bool last;
-    int64_t searches;                           /* Responses: web_search_call items */
-    struct reader_tool tools[READER_TOOLS_MAX]; /* last: written as far as n_tools counts, and not touched beyond */
+    int64_t searches, file_searches, code_sessions; /* fees told by items, not by usage */
+    enum usage_tier tier;                           /* as the answer says so far */
+    int64_t sequence;                               /* Responses: the last sequence_number */
+    struct str begun;                               /* Responses: the response object as it began */
+    int64_t open_block;                             /* Anthropic: the index of the open block, plus 1; 0: none */
+    struct reader_tool tools[READER_TOOLS_MAX];     /* last: written as far as n_tools counts, and not touched beyond */
 };
 void reader_part(struct reader *r, const struct part *p);
 struct span reader_text(struct reader *r, struct json v); /* decoded; empty when it is no string or too large */
@@ -119,6 +131,8 @@ enum err reader_typed(struct reader *r, struct json v, const struct typed_event 
 struct reader_tool *reader_tool(struct reader *r, int choice, int key);     /* NULL: not known */
 struct reader_tool *reader_tool_new(struct reader *r, int choice, int key); /* NULL: too many */
 int64_t usage_tok(struct json object, const char *name, int64_t otherwise);
+int64_t usage_ceil(struct json object, const char *name, int64_t otherwise); /* a number that may have a fraction */
+void reader_tier(struct reader *r, struct json word);                        /* OpenAI's service_tier */
 
 /* --- writers --- */
 #define WRITER_HELD_MAX (80u << 20)   /* one event of 16 MiB, packed with its parts */
@@ -201,6 +215,8 @@ struct dialect_ops {
     bool (*write_end)(struct writer *w, const struct usage *u, const struct writer_extra *x, struct str *out);
     void (*write_fail)(struct writer *w, enum err e, const char *message, const char *request_id, struct str *out);
     void (*error_put)(const struct error_body *b, struct str *out);
+    /* Frames that end a stream at its maximum, one a line: the event's data; NULL: neutral events do. */
+    void (*cut_put)(const struct reader *r, const struct usage *u, struct str *out);
     const char *id_prefix;
 };
 extern const struct dialect_ops openai_ops, responses_ops, anthropic_ops;

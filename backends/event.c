@@ -1,14 +1,14 @@
 /* Events as bytes: what an answer keeps and the cache holds.
  *
  *     version u8 | length u32 of what follows | bits u32 | finish u8 | err u8 | status u32 | text_bytes u64
- *     usage: a u64 a line, reasoning, flags u8 | name | data | usage_raw | message | splices | parts
+ *     usage: a u64 a line, reasoning, flags u8, tier u8 | name | data | usage_raw | message | splices | parts
  *
  * All little-endian; a span is a u32 length and its bytes. Unpacking trusts nothing: every length, kind and splice is
  * checked, so bytes from a store can be wrong but never harmful. A changed layout gets a new version and old entries
  * are misses. */
 #include "backends/dialect.h"
 
-#define EVENT_VERSION 1
+#define EVENT_VERSION 2
 #define EVENT_BITS_ALL ((1u << 10) - 1)
 
 static void put_n(struct str *out, uint64_t v, int bytes) {
@@ -28,7 +28,8 @@ static void put_usage(struct str *out, const struct usage *u) {
     USAGE_LINES(X)
 #undef X
     put_n(out, (uint64_t)u->reasoning, 8);
-    put_n(out, (uint64_t)(u->reported | u->estimated << 1), 1);
+    put_n(out, (uint64_t)(u->reported | u->estimated << 1 | u->regional << 2), 1);
+    put_n(out, (uint64_t)u->tier, 1);
 }
 
 static void put_part(struct str *out, const struct part *p) {
@@ -112,9 +113,11 @@ static void get_usage(struct unpack *u, struct usage *to) {
     USAGE_LINES(X)
 #undef X
     to->reasoning = (int64_t)get_most(u, 8, (uint64_t)USAGE_TOK_MAX);
-    uint64_t flags = get_most(u, 1, 3);
+    uint64_t flags = get_most(u, 1, 7);
     to->reported = flags & 1;
     to->estimated = flags >> 1 & 1;
+    to->regional = flags >> 2 & 1;
+    to->tier = (enum usage_tier)get_most(u, 1, TIER_N - 1);
 }
 
 static void get_splices(struct unpack *u, struct event *e) {

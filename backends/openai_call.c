@@ -49,8 +49,10 @@ static bool see_audio(struct check *k, struct json v) {
     return true;
 }
 
+/* The search models of chat charge one search a call, and nothing for what they read there. */
 static bool see_search(struct check *k, struct json v) {
     (void)v;
+    k->call->size.web_searches = 1;
     k->call->traits.server_tools = true;
     return true;
 }
@@ -79,7 +81,7 @@ static bool see_tool(struct check *k, struct json v) {
     k->call->size.tools++;
     k->call->caps |= CAP_TOOLS;
     if (!json_is(type, "function") && !json_is(type, "custom")) {
-        k->call->traits.server_tools = true;
+        see_server_tool(k, type, -1, "has no bound on its calls");
         if (!check_stored(k, v))
             return false;
     }
@@ -179,7 +181,7 @@ static bool see_messages(struct check *k, struct json v) {
 #define COMMON_RULES                                                                                                   \
     {"model", OF_STRING, RULE_REQUIRED, 0, 0, see_model}, {"user", OF_STRING, 0, 0, 0, NULL},                          \
         {"safety_identifier", OF_STRING, 0, 0, 0, NULL}, {"metadata", OF_OBJECT, 0, 0, 0, NULL}, {                     \
-        "service_tier", OF_STRING, 0, 0, 0, NULL                                                                       \
+        "service_tier", OF_STRING, 0, 0, 0, see_service_tier                                                           \
     }
 #define SAMPLING_RULES                                                                                                 \
     {"stream", OF_BOOL, 0, 0, 0, see_stream}, {"stream_options", OF_OBJECT, 0, 0, 0, see_stream_options},              \

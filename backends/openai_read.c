@@ -14,6 +14,47 @@ static int64_t rest_of(int64_t all, int64_t part) {
     return all > part ? all - part : 0;
 }
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Sound and pictures in the prompt. Where it is not said how much of a kind came from the cache, as much as fits is taken
+ * to be fresh. */
+static void split_input(struct json in, int64_t prompt, struct usage *to) {
+    struct json cached = json_member(in, "cached_tokens_details");
+    int64_t audio = usage_tok(in, "audio_tokens", 0), image = usage_tok(in, "image_tokens", 0);
+    int64_t fresh = rest_of(prompt, to->cache_read + to->cache_write_5m);
+    to->cache_read_audio = least(usage_tok(cached, "audio_tokens", rest_of(audio, fresh)), to->cache_read);
+    to->cache_read -= to->cache_read_audio;
+    to->in_audio = least(rest_of(audio, to->cache_read_audio), fresh);
+    to->in_image = least(rest_of(image, usage_tok(cached, "image_tokens", 0)), fresh - to->in_audio);
+    to->in = fresh - to->in_audio - to->in_image;
+}
+
+/* Some leave reasoning out of their completion and count it in the total alone (xAI, Gemini's compatible endpoint): what
+ * was billed is the total. */
+static int64_t hidden_tok(struct json u, int64_t prompt, int64_t completion) {
+    int64_t total = usage_tok(u, "total_tokens", 0);
+    return rest_of(total, (prompt > 0 ? prompt : 0) + (completion > 0 ? completion : 0));
+}
+
+static void split_output(struct json u, struct json out, int64_t prompt, int64_t completion, struct usage *to) {
+    int64_t hidden = hidden_tok(u, prompt, completion), all = (completion > 0 ? completion : 0) + hidden;
+    int64_t thought = usage_tok(out, "reasoning_tokens", 0);
+    to->out_audio = least(usage_tok(out, "audio_tokens", 0), all);
+    to->out_image = least(usage_tok(out, "image_tokens", 0), all - to->out_audio);
+    to->out = all - to->out_audio - to->out_image;
+    to->reasoning = thought > hidden ? thought : hidden;
+}
+
+/* Calls that count seconds (transcription), and searches of the providers that report them here. */
+static bool counts_otherwise(struct json u, struct usage *to) {
+    to->seconds = usage_ceil(u, "prompt_audio_seconds", usage_ceil(u, "seconds", 0));
+    int64_t searches = usage_tok(u, "num_search_queries", usage_tok(u, "num_sources_used", 0));
+    to->web_search = to->web_search > searches ? to->web_search : searches;
+    return to->seconds > 0;
+}
+
 /* Chat calls them prompt and completion, Responses input and output; the numbers mean the same. */
 void openai_usage(struct reader *r, struct json u) {
     struct json in = json_member(u, "prompt_tokens_details"), out = json_member(u, "completion_tokens_details");
@@ -23,25 +64,42 @@ void openai_usage(struct reader *r, struct json u) {
     out = out.kind ? out : json_member(u, "output_tokens_details");
     int64_t prompt = usage_tok(u, "prompt_tokens", usage_tok(u, "input_tokens", -1));
     int64_t completion = usage_tok(u, "completion_tokens", usage_tok(u, "output_tokens", -1));
-    if (prompt < 0 && completion < 0)
+    struct usage to = {.web_search = r->searches,
+                       .file_search = r->file_searches,
+                       .code_session = r->code_sessions,
+                       .tier = r->tier,
+                       .reported = true};
+    bool counted = counts_otherwise(u, &to);
+    if (prompt < 0 && completion < 0 && !counted)
         return;
-    struct usage *to = &r->usage;
-    int64_t search = to->web_search;
-    memset(to, 0, sizeof *to);
-    to->web_search = search;
-    to->cache_read = cached_tok(u, in);
-    to->cache_write_5m = usage_tok(in, "cache_write_tokens", 0);
-    to->in_audio = usage_tok(in, "audio_tokens", 0);
-    to->in = rest_of(prompt, to->cache_read + to->cache_write_5m + to->in_audio);
-    to->out_audio = usage_tok(out, "audio_tokens", 0);
-    to->out = rest_of(completion, to->out_audio);
-    to->reasoning = usage_tok(out, "reasoning_tokens", 0);
-    to->reported = true;
+    prompt = prompt < 0 ? 0 : prompt;
+    to.cache_read = cached_tok(u, in);
+    to.cache_write_5m = usage_tok(in, "cache_write_tokens", 0);
+    split_input(in, prompt, &to);
+    split_output(u, out, prompt, completion, &to);
+    r->usage = to;
+}
+
+/* OpenAI's words, and those of Groq (on_demand, performance). What is paid in advance (scale, reserved) has list prices. */
+void reader_tier(struct reader *r, struct json word) {
+    static const struct {
+        const char *word;
+        enum usage_tier tier;
+    } rows[] = {
+        {"flex", TIER_FLEX}, {"priority", TIER_PRIORITY}, {"performance", TIER_PRIORITY}, {"batch", TIER_BATCH}};
+    if (word.kind != JSON_STRING)
+        return;
+    r->tier = TIER_STANDARD;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (json_is(word, rows[i].word))
+            r->tier = rows[i].tier;
+    r->usage.tier = r->tier;
 }
 
 /* The outermost members that are read, found in one walk: an answer may be large and each walk goes over all of it. */
-enum { TOP_ID, TOP_MODEL, TOP_CREATED, TOP_CHOICES, TOP_DATA, TOP_USAGE, TOP_X_GROQ, TOP_ERROR, TOP_N };
-static const char *const top_names[TOP_N] = {"id", "model", "created", "choices", "data", "usage", "x_groq", "error"};
+enum { TOP_ID, TOP_MODEL, TOP_CREATED, TOP_CHOICES, TOP_DATA, TOP_USAGE, TOP_X_GROQ, TOP_ERROR, TOP_TIER, TOP_N };
+static const char *const top_names[TOP_N] = {"id",    "model",  "created", "choices",     "data",
+                                             "usage", "x_groq", "error",   "service_tier"};
 
 static struct json unless_null(struct json v) {
     const struct json none = {0};
@@ -50,6 +108,7 @@ static struct json unless_null(struct json v) {
 
 static void take_usage(struct reader *r, const struct json top[TOP_N], struct event *out) {
     struct json usage = top[TOP_USAGE];
+    reader_tier(r, top[TOP_TIER]);
     event_splice(out, SPLICE_USAGE, usage);
     if (usage.kind != JSON_OBJECT)
         usage = json_member(top[TOP_X_GROQ], "usage");
@@ -144,15 +203,24 @@ enum {
     SAYS_REFUSAL,
     SAYS_TOOLS,
     SAYS_CALL,
+    SAYS_CITED,
     SAYS_UNKEPT,
-    SAYS_N = 11
+    SAYS_N = 12
 };
+
+/* A search model of chat takes one fee a call, which its usage leaves out. */
+static void note_search(struct reader *r, struct event *out) {
+    r->searches = r->searches ? r->searches : 1;
+    r->usage.web_search = r->usage.web_search ? r->usage.web_search : r->searches;
+    if (out->bits & EVENT_USAGE)
+        out->usage = r->usage;
+}
 
 /* A delta or a whole message: the same members. The last four are not kept, and the first of those is content. */
 static void read_message(struct reader *r, int choice, struct json message, struct event *out) {
-    static const char *const names[SAYS_N] = {"role",          "reasoning_content", "reasoning",      "content",
-                                              "refusal",       "tool_calls",        "function_call",  "audio",
-                                              "extra_content", "reasoning_details", "thinking_blocks"};
+    static const char *const names[SAYS_N] = {"role",    "reasoning_content", "reasoning",         "content",
+                                              "refusal", "tool_calls",        "function_call",     "annotations",
+                                              "audio",   "extra_content",     "reasoning_details", "thinking_blocks"};
     struct json m[SAYS_N], call;
     struct json_walk walk;
     json_members(message, names, m, SAYS_N);
@@ -166,6 +234,8 @@ static void read_message(struct reader *r, int choice, struct json message, stru
     for (size_t i = 0; json_walk_next(&walk, NULL, &call); i++)
         read_tool(r, choice, i, call);
     read_old_call(r, choice, m[SAYS_CALL]);
+    if (json_is(json_member(json_at(m[SAYS_CITED], 0), "type"), "url_citation"))
+        note_search(r, out);
     for (size_t i = SAYS_UNKEPT; i < SAYS_N; i++)
         if (m[i].kind != JSON_NONE)
             out->bits |= EVENT_NO_STORE | (i == SAYS_UNKEPT ? EVENT_CONTENT : 0);

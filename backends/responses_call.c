@@ -83,6 +83,16 @@ static bool see_input(struct check *k, struct json v) {
     return check_each(k, v, see_item);
 }
 
+/* Tools that the caller runs; all others run at the provider, and max_tool_calls bounds them together. */
+static bool runs_here(struct json type) {
+    static const char *const ours[] = {"function",    "custom",      "computer", "computer_use_preview",
+                                       "local_shell", "apply_patch", "namespace"};
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (json_is(type, ours[i]))
+            return true;
+    return false;
+}
+
 static bool see_tool(struct check *k, struct json v) {
     static const struct rule rules[] = {{"type", OF_STRING, RULE_REQUIRED, 0, 0, NULL},
                                         {"name", OF_STRING, 0, 0, 0, NULL},
@@ -90,10 +100,13 @@ static bool see_tool(struct check *k, struct json v) {
                                         {"parameters", OF_OBJECT, 0, 0, 0, NULL},
                                         {"strict", OF_BOOL, 0, 0, 0, NULL}};
     struct json type = json_member(v, "type");
+    int64_t most = -1;
     k->call->size.tools++;
     k->call->caps |= CAP_TOOLS;
-    if (!json_is(type, "function") && !json_is(type, "custom"))
-        k->call->traits.server_tools = true;
+    if (!json_i64(json_get(k->call->body, "max_tool_calls"), &most))
+        most = -1;
+    if (!runs_here(type))
+        see_server_tool(k, type, most, "may be called without end: max_tool_calls is not set");
     return check_object(k, v, rules, ARRAY_LEN(rules), false) && check_stored(k, v);
 }
 
@@ -146,7 +159,7 @@ static const struct rule RESPONSES[] = {
     {"store", OF_BOOL, 0, 0, 0, NULL},
     {"user", OF_STRING, 0, 0, 0, NULL},
     {"safety_identifier", OF_STRING, 0, 0, 0, NULL},
-    {"service_tier", OF_STRING, 0, 0, 0, NULL},
+    {"service_tier", OF_STRING, 0, 0, 0, see_service_tier},
     {"prompt_cache_key", OF_STRING, 0, 0, 0, NULL},
     {"prompt_cache_options", OF_OBJECT, 0, 0, 0, NULL},
     {"prompt_cache_retention", OF_STRING, 0, 0, 0, NULL},

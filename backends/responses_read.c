@@ -9,7 +9,9 @@ static enum err bad(const char **why, const char *what) {
 
 static void read_response(struct reader *r, struct json response, struct event *out) {
     struct json usage = json_get(response, "usage");
-    int64_t asked = usage_tok(json_member(json_member(response, "tool_usage"), "web_search"), "num_requests", -1);
+    r->searches =
+        usage_tok(json_member(json_member(response, "tool_usage"), "web_search"), "num_requests", r->searches);
+    reader_tier(r, json_member(response, "service_tier"));
     event_splice(out, SPLICE_ID, json_get(response, "id"));
     event_splice(out, SPLICE_MODEL, json_get(response, "model"));
     event_splice(out, SPLICE_CREATED, json_get(response, "created_at"));
@@ -17,7 +19,6 @@ static void read_response(struct reader *r, struct json response, struct event *
     if (usage.kind != JSON_OBJECT)
         return;
     openai_usage(r, usage);
-    r->usage.web_search = asked >= 0 ? asked : r->searches;
     out->bits |= EVENT_USAGE;
     out->usage = r->usage;
     out->usage_raw = usage.raw;
@@ -42,12 +43,20 @@ static bool is_function(struct json type) {
     return json_is(type, "function_call") || json_is(type, "custom_tool_call");
 }
 
+/* Fees of items: a search, a file search, and the container of a code interpreter, once however often it is used. */
+static void count_item(struct reader *r, struct json type) {
+    r->searches += json_is(type, "web_search_call");
+    r->file_searches += json_is(type, "file_search_call");
+    if (json_is(type, "code_interpreter_call"))
+        r->code_sessions = 1;
+}
+
 static void read_item_added(struct reader *r, struct json v, struct event *out) {
     struct json item = json_member(v, "item"), type = json_member(item, "type");
     int64_t index = usage_tok(v, "output_index", 0);
     if (json_member(item, "encrypted_content").kind != JSON_NONE)
         out->bits |= EVENT_NO_STORE;
-    r->searches += json_is(type, "web_search_call");
+    count_item(r, type);
     if (is_function(type)) {
         struct reader_tool *t = reader_tool_new(r, 0, (int)(index & 0xFFFFFF));
         reader_part(r, &(struct part){.kind = PART_TOOL_OPEN,
@@ -88,6 +97,8 @@ static void read_arguments(struct reader *r, struct json v, struct event *out) {
 
 static void read_begin(struct reader *r, struct json v, struct event *out) {
     r->choice_open[0] = true;
+    str_clear(&r->begun);
+    str_put(&r->begun, json_member(v, "response").raw);
     read_response(r, json_member(v, "response"), out);
 }
 
@@ -132,6 +143,7 @@ static const struct typed_event EVENTS[] = {
 
 enum err responses_frame(struct reader *r, struct json v, struct event *out, const char **why) {
     bool known;
+    r->sequence = usage_tok(v, "sequence_number", r->sequence);
     enum err e = reader_typed(r, v, EVENTS, ARRAY_LEN(EVENTS), out, &known, why);
     if (!e && !known &&
         json_text_bytes(json_member(v, "delta"))) /* of a hosted tool: seen, but without neutral parts */
@@ -142,7 +154,7 @@ enum err responses_frame(struct reader *r, struct json v, struct event *out, con
 static void read_item(struct reader *r, struct json item, struct event *out) {
     struct json type = json_member(item, "type"), part;
     struct json_walk walk;
-    r->searches += json_is(type, "web_search_call");
+    count_item(r, type);
     if (json_member(item, "encrypted_content").kind != JSON_NONE)
         out->bits |= EVENT_NO_STORE;
     if (is_function(type)) {

@@ -258,6 +258,29 @@ static void fail_stream(struct writer *w, enum err e, const char *message, const
     cut_close(&c, "error");
 }
 
+/* The response as it began, and how it ended. What streamed in stands in the deltas alone: it is not kept here. */
+static void cut_ending(const struct reader *r, const struct usage *u, struct str *out) {
+    static const char *const apart[] = {"status", "incomplete_details", "output", "usage"};
+    int64_t in = usage_in_tok(u), all = usage_out_tok(u);
+    struct json begun;
+    struct json_fault fault;
+    if (r->begun.over || !json_check(str_span(&r->begun), JSON_DEPTH_MAX, &begun, &fault))
+        return;
+    str_putc(out, '{');
+    json_put_str(out, "type", "response.incomplete");
+    json_put_i64(out, "sequence_number", r->sequence + 1);
+    str_puts(out, ",\"response\":{");
+    put_members(out, begun, apart, ARRAY_LEN(apart));
+    json_put_str(out, "status", "incomplete");
+    str_puts(out, ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"},\"output\":[],\"usage\":{");
+    json_put_i64(out, "input_tokens", in);
+    str_printf(out, ",\"input_tokens_details\":{\"cached_tokens\":%lld}", (long long)u->cache_read);
+    json_put_i64(out, "output_tokens", all);
+    str_printf(out, ",\"output_tokens_details\":{\"reasoning_tokens\":%lld}", (long long)u->reasoning);
+    json_put_i64(out, "total_tokens", in + all);
+    str_puts(out, "}}}\n");
+}
+
 const struct dialect_ops responses_ops = {
     .name = "responses",
     .heartbeat = ": ping\n\n",
@@ -268,5 +291,6 @@ const struct dialect_ops responses_ops = {
     .write_end = responses_end,
     .write_fail = fail_stream,
     .error_put = openai_error_put,
+    .cut_put = cut_ending,
     .id_prefix = "resp_",
 };

@@ -1,7 +1,7 @@
 /* The door: from a conf's words to asks that a ledger can answer. Always true here: a price that is not known is refused
  * wherever any limit on money applies; the rules that need no ledger (price, cost of one call) are decided before one is
  * asked; which ledger answers is not known here. */
-#include "budget/ledger.h"
+#include "budget/redis_ledger.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -48,6 +48,34 @@ void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *sto
     b->store = store;
     ops->watch(store, b->see, b->user);
     return old;
+}
+
+/* --- a ledger that processes share --- */
+
+void budget_use_redis(struct budget *b, struct redis *r, const struct budget_redis *o) {
+    assert(b->ops == &ledger_memory_ops);
+    b->store = ledger_redis_new(r, o, b->store);
+    b->ops = &ledger_redis_ops;
+    if (b->see)
+        b->ops->watch(b->store, b->see, b->user);
+}
+
+void budget_tick(struct budget *b, int64_t now_us) {
+    if (b->ops->tick)
+        b->ops->tick(b->store, now_us);
+}
+
+bool budget_ready(const struct budget *b) {
+    return !b->ops->ready || b->ops->ready(b->store);
+}
+
+bool budget_settled(const struct budget *b) {
+    return !b->ops->settled || b->ops->settled(b->store);
+}
+
+void budget_replay_log(struct budget *b, const char *log) {
+    if (b->ops->replay_log)
+        b->ops->replay_log(b->store, log);
 }
 
 void budget_watch(struct budget *b, budget_watcher *see, void *user) {
@@ -98,8 +126,9 @@ enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t 
                            .of_team = key->team->limits,
                            .tokens = tokens > 0 ? tokens : 0,
                            .now_us = now_us};
-    assert(strlen(key->id) < sizeof ask.key_id);
-    memcpy(ask.key_id, key->id, strlen(key->id) + 1);
+    const char *account = conf_key_account(key);
+    assert(strlen(account) < sizeof ask.key_id);
+    memcpy(ask.key_id, account, strlen(account) + 1);
     return b->ops->rate(b->store, &ask, op);
 }
 
@@ -113,9 +142,9 @@ static bool cost_is_limited(const struct ledger_ask *ask, const struct conf_key 
     return ask->n > 0 || key->max_cost_per_call != CONF_UNLIMITED || key->team->max_cost_per_call != CONF_UNLIMITED;
 }
 
-/* A row that lacks the side which would be used has no bound either; that is a price not known, not a budget spent. */
+/* What has no bound has no price that anyone could hold: that is a price not known, not a budget spent. */
 static bool price_is_known(const struct price *price, int64_t nanousd) {
-    return price->known && (nanousd < INT64_MAX || (price->in >= 0 && price->out >= 0));
+    return price->known && (nanousd < INT64_MAX || price->free);
 }
 
 static bool over_call_limit(enum budget_level level, const char *scope, int64_t limit, int64_t nanousd,
@@ -196,7 +225,11 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
         return PROGRESS_DONE;
     }
     ask.free = false;
-    ask.nanousd = nanousd;
+    ask.nanousd = nanousd == INT64_MAX ? held.nanousd : nanousd;
+    if (nanousd == INT64_MAX && cost_is_limited(&ask, key)) {
+        op->err = ERR_PRICE;
+        return PROGRESS_DONE;
+    }
     if (call_costs_too_much(key, nanousd, op))
         return PROGRESS_DONE;
     return b->ops->raise(b->store, &ask, lease, op);

@@ -9,8 +9,8 @@
  * At every instant and level: settled + held <= limit, save overruns (a provider reports more than was held: booked in
  * full, marked, counted). A scope that stands above its limit, by an overrun or because the limit was lowered, takes no
  * new hold until there is room under the limit again: calls ended below their holds, the period ended, the limit was
- * raised. A request belongs to the period in which it was held. The ledger here is memory; the door is asynchronous, so
- * that Redis can stand behind it. */
+ * raised. A request belongs to the period in which it was held. The ledger is memory, or Redis where many processes share
+ * budgets (budget/redis_ledger.h); the door is asynchronous for its sake. */
 #ifndef TOLLGATE_BUDGET_H
 #define TOLLGATE_BUDGET_H
 
@@ -24,14 +24,27 @@ struct budget *budget_new(void);
 void budget_free(struct budget *b);
 
 /* --- bound --- */
+#define BOUND_WHY_MAX 192
 struct bound {
     int64_t in_tok, out_tok; /* worst case, output of all choices together */
     int64_t nanousd;         /* INT64_MAX: cannot be bounded */
+    char why[BOUND_WHY_MAX]; /* then: the rest of "what it can cost has no bound: "; else empty */
     bool output_capped;      /* output was bounded by the model's or conf's cap, not by the call */
+    int64_t full_out_tok;    /* what output may come to at the most; INT64_MAX: nobody says. Above out_tok only where
+                                a part is held at a time */
 };
-/* model_max_output_tok: -1 unknown, then conf->hold.output_cap_tok stands. */
+/* facts: max_output_tok -1 is unknown, then conf->hold.output_cap_tok stands; context_tok matters to calls whose tools run
+ * at the provider. No usage within the call's caps costs more: the same function prices both, over every tier that the
+ * call may get and every band that its input may reach. */
 void budget_bound(const struct conf *conf, const struct price *price, const struct call_size *size,
-                  int64_t model_max_output_tok, struct bound *out);
+                  const struct conf_model *facts, struct bound *out);
+/* For a stream whose output is all visible: no more than conf's cap of output at a time, to be moved on before it passes. */
+void budget_bound_part(const struct conf *conf, const struct price *price, const struct call_size *size,
+                       struct bound *b);
+/* The same bound with other output; never above full_out_tok. */
+void budget_bound_move(const struct price *price, const struct call_size *size, int64_t out_tok, struct bound *b);
+/* The most output tokens, all choices together, whose bound is within `nanousd`; -1: not even none. */
+int64_t budget_fit_tok(const struct price *price, const struct call_size *size, const struct bound *b, int64_t nanousd);
 int64_t budget_in_bound_tok(const struct call_size *size);  /* worst-case input tokens */
 int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens: for tokens per minute, estimates */
 /* Likely tokens of `bytes` of generated text: for usage that a provider did not report. */
@@ -44,6 +57,7 @@ struct rate_slip { /* what a passed rate step lends: ended by budget_rate_end, e
     char *team;     /* owned */
     int64_t tokens; /* counted in advance; corrected at the end */
     int64_t at_us;  /* when they were counted */
+    bool shared;    /* counted where all processes count */
 };
 struct rate_limit_view { /* for the rate-limit headers: the tightest of key and team; -1: no such limit; a reset is the
                             time from now until nothing of the limit is used any more */
@@ -52,6 +66,7 @@ struct rate_limit_view { /* for the rate-limit headers: the tightest of key and 
 };
 struct rate_op {
     struct waiter waiter;
+    int64_t waited_us; /* in and out: how long this request has waited for its ledger, all in all */
     enum err err;      /* ERR_NONE, ERR_RATE, ERR_LEDGER */
     const char *limit; /* static: "requests_per_minute", "tokens_per_minute", "in_flight" */
     const char *level; /* "key" or "team" */
@@ -96,7 +111,8 @@ struct refusal { /* which budget said no, for the 402 and its explanation */
 };
 struct hold_op {
     struct waiter waiter;
-    enum err err; /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
+    int64_t waited_us; /* as in struct rate_op; the caller carries it over */
+    enum err err;      /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
     struct refusal refusal;
     struct lease lease; /* open when err is ERR_NONE */
     int64_t remaining_key, remaining_team,
@@ -113,6 +129,26 @@ enum progress budget_raise(struct budget *b, const struct conf *conf, const stru
                            int64_t nanousd, int64_t now_us, struct hold_op *op);
 /* Ends the lease at its true cost; idempotent by request id within the ledger. Returns the overrun (0 if none). */
 int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd);
+
+/* --- a ledger that processes share --- */
+struct redis;
+struct budget_redis {
+    const char *log;    /* whose settles this process tells: chain and identity of its audit log; copied */
+    int64_t timeout_us; /* all waits of one request together */
+    enum conf_when_down when_down;
+    int64_t slice; /* what a process may lease of a limit at once, over FACTOR_ONE */
+    int64_t now_us;
+};
+/* Before anything is replayed or held. The redis outlives the budget. */
+void budget_use_redis(struct budget *b, struct redis *r, const struct budget_redis *o);
+/* From time to time, ten times a second: what is to be told is told. */
+void budget_tick(struct budget *b, int64_t now_us);
+/* Whether holds are decided now by the ledger that they are meant for; false: as when_down says. */
+bool budget_ready(const struct budget *b);
+/* Whether every settle has arrived where it can; one that has not is told by the log at the next start. */
+bool budget_settled(const struct budget *b);
+/* Whose records budget_replay tells from now on; NULL: our own. */
+void budget_replay_log(struct budget *b, const char *log);
 
 /* --- news --- */
 /* What somebody should hear of, told from the loop at the moment it happens, also inside a hold, a raise or a settle:

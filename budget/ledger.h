@@ -77,6 +77,11 @@ struct ledger_ops {
      * whose step moved the mark tells. */
     void (*watch)(void *store, budget_watcher *see, void *user);
     void (*free)(void *store);
+    /* These may be NULL. */
+    void (*tick)(void *store, int64_t now_us);
+    void (*replay_log)(void *store, const char *log);
+    bool (*ready)(const void *store);
+    bool (*settled)(const void *store);
 };
 
 /* judge.c: what numbers of accounts mean for an ask; the same words behind every store. */

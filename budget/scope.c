@@ -156,13 +156,14 @@ static void owners_name(struct ledger_ask *ask, struct span key_id, struct span 
 }
 
 bool ledger_ask_of(const struct conf *conf, const struct conf_key *key, struct ledger_ask *ask) {
-    owners_name(ask, span_of(key->id), span_of(key->team->name));
+    owners_name(ask, span_of(conf_key_account(key)), span_of(key->team->name));
     return ask_fill(conf, key, key->team, ask);
 }
 
 bool ledger_ask_of_names(const struct conf *conf, struct span key_id, struct span team, struct ledger_ask *ask) {
-    owners_name(ask, key_id, team);
-    return ask_fill(conf, map_find(&conf->keys_by_id, key_id), conf_find_team(conf, team), ask);
+    const struct conf_key *key = map_find(&conf->keys_by_id, key_id);
+    owners_name(ask, key ? span_of(conf_key_account(key)) : key_id, team);
+    return ask_fill(conf, key, conf_find_team(conf, team), ask);
 }
 
 /* --- all of them --- */
@@ -188,9 +189,12 @@ void ledger_scopes_each(const struct conf *conf, void (*see)(const struct ledger
     char owner[OWNER_NAME_MAX];
     for (struct map_entry *e = map_next(&conf->keys_by_id, NULL); e; e = map_next(&conf->keys_by_id, e)) {
         const struct conf_key *key = e->value;
-        ledger_owner_name(LEVEL_KEY, span_of(key->id), owner);
+        const char *account = conf_key_account(key);
+        if (account != key->id && map_find(&conf->keys_by_id, span_of(account)))
+            continue; /* seen with the key whose budgets it goes on with */
+        ledger_owner_name(LEVEL_KEY, span_of(account), owner);
         struct budgets_of set = of_key(key, owner);
-        set.people = key->id; /* keys' names are only known within their team */
+        set.people = account; /* keys' names are only known within their team */
         each_of(&set, see, user);
     }
     for (size_t t = 0; t < conf->n_teams; t++) {

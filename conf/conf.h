@@ -13,9 +13,10 @@
 
 #include "gateway/base/err.h"
 #include "gateway/base/hash.h"
+#include "gateway/base/json.h"
 #include "gateway/base/map.h"
 #include "gateway/base/mem.h"
-#include "gateway/base/money.h"
+#include "gateway/base/price.h"
 #include "gateway/base/zone.h"
 
 #define CONF_UNLIMITED INT64_C(-1)
@@ -83,6 +84,7 @@ struct conf_backend {
     int64_t connect_us, first_token_us, idle_us, total_us;
     int64_t in_flight;    /* CONF_UNLIMITED */
     int64_t price_factor; /* over FACTOR_ONE */
+    int service_tier;     /* enum usage_tier: what the provider gives a call that names none */
     struct conf_model *models;
     size_t n_models;
     struct conf_decode decode;
@@ -144,8 +146,14 @@ struct conf_label {
     const char *name, *value;
 };
 
+/* How far a call may fall: by its key, unless x-tollgate-fallback says otherwise. */
+enum fallback { FALLBACK_ANY, FALLBACK_SAME_MODEL, FALLBACK_NONE };
+enum key_role { KEY_MEMBER, KEY_OWNER }; /* an owner makes and revokes keys of its team, within self_service */
+
 struct conf_key {
     const char *id;           /* 8 characters */
+    const char *account;      /* made by rotation: the id of the first, whose budgets and rates it goes on with; NULL */
+    const char *made_by;      /* self-service: the account of the owner's key that made it; NULL otherwise */
     const char *name, *owner; /* owner may be NULL */
     uint8_t sha256[SHA256_BYTES];
     const struct conf_team *team;
@@ -160,6 +168,16 @@ struct conf_key {
     size_t n_budgets;
     struct conf_limits limits;
     int64_t max_cost_per_call; /* nano-dollars; CONF_UNLIMITED */
+    enum key_role role;
+    bool strict; /* a call is refused rather than sent without a field of it */
+    enum fallback fallback;
+};
+
+/* What keys of role owner may do by themselves at /v1/keys. */
+struct conf_self_service {
+    int64_t max_keys;           /* living ones made so; 0: nothing may be made */
+    int64_t max_expiry_us;      /* the longest life of one */
+    int64_t key_budget_nanousd; /* what one may spend a month at most; CONF_UNLIMITED */
 };
 
 struct conf_team {
@@ -178,6 +196,7 @@ struct conf_team {
     int64_t max_cost_per_call;
     int64_t raise_limit; /* over FACTOR_ONE of a limit: how far its budgets may be raised at run time; 0: not at all */
     const char *contact; /* NULL */
+    struct conf_self_service self_service;
     struct conf_key *keys;
     size_t n_keys;
 };
@@ -222,13 +241,33 @@ struct conf_alert {
     unsigned events;    /* bits 1 << enum alert_event */
 };
 
-struct conf_price_row {
-    const char *model; /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
+struct conf_price_row { /* of one model there may be several, with dates */
+    const char *model;  /* name as in the public table: "gpt-5.4", "anthropic/claude-..." */
     struct price price;
     int64_t context_tok, max_output_tok; /* -1: not said */
     unsigned caps_said, caps;
     int file; /* 0: prices.models, which win over files; else the number of its file, of which later ones win */
+    int line; /* in that file */
 };
+
+/* Price files, for whoever reads one outside a conf. Every member that speaks of money is used or noted. */
+enum price_note_kind { PRICE_BAD, PRICE_INEXACT, PRICE_UNUSED, PRICE_BARE };
+struct price_note {
+    enum price_note_kind kind;
+    const char *model, *field; /* model NULL: of the file; both live as long as the call */
+    const char *why;           /* the rest of the sentence */
+    int line;
+};
+struct price_see {
+    void (*row)(void *user, const struct conf_price_row *row, struct json raw);
+    void (*note)(void *user, const struct price_note *note);
+    void *user;
+};
+/* The bytes of a file in the arena; at == NULL and a reason when it cannot be read. */
+must_check struct span conf_price_bytes(const char *path, struct arena *a, const char **why);
+/* Every row in turn; false after a note when the bytes are no price file at all. Rows borrow from bytes and arena. */
+must_check bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a,
+                                const struct price_see *see);
 
 struct conf {
     int refs;
@@ -309,6 +348,8 @@ struct conf {
     size_t n_prices;
     const struct price *price_default; /* prices.unknown; NULL: refuse */
 
+    struct conf *base;         /* counted: the conf whose files this one was made from; NULL: its own */
+    int64_t state_bytes;       /* of keys.jsonl that this conf has taken in */
     struct conf_tree *tree;    /* private: values with their places, for config --effective */
     struct map keys_by_sha256; /* 32 bytes -> struct conf_key * (runtime keys too) */
     struct map keys_by_id;
@@ -342,13 +383,44 @@ void conf_drop(struct conf *c); /* c may be NULL */
 /* The directives that differ and need a restart, as sentences; empty when the new conf can be swapped in. */
 void conf_restart_needed(const struct conf *running, const struct conf *next, struct str *out);
 
-/* Acts on state; each is durable when it returns ERR_NONE. A new conf must be loaded to see them. */
+/* The same files once more, as the running conf read them, with state as it is now: after an act, so that files which
+ * somebody is editing do not come into force by it. Price files and ${...} are read again. NULL with a report. */
+must_check struct conf *conf_with_state(struct conf *running, struct conf_report *report);
+
+/* A key as somebody asks for it: JSON in the words of conf's keys, save id and sha256, which are made here. */
+struct conf_wish {
+    struct conf *memory; /* owned */
+    struct conf_key key; /* team set; id, digest and role too */
+    char text[80];       /* the key itself: shown once, kept nowhere */
+};
+/* False with a sentence in `why` that names the member. */
+must_check bool conf_wish_read(const struct conf *c, struct span json, struct conf_wish *out, struct str *why);
+/* A wish for a key like `key`, which is another: of its account, with all it may and may not do. */
+void conf_wish_like(struct conf *c, const struct conf_key *key, struct conf_wish *out);
+void conf_wish_free(struct conf_wish *w);
+
+/* Acts on state; each is durable when it returns ERR_NONE. conf_with_state sees them. */
 must_check enum err conf_state_add_key(const struct conf *c, const struct conf_key *key, const char *who);
 must_check enum err conf_state_revoke_key(const struct conf *c, const char *id, const char *who, const char *reason);
+/* Its life ends at `expires_us`, if it does not end sooner. */
+must_check enum err conf_state_expire_key(const struct conf *c, const char *id, int64_t expires_us, const char *who,
+                                          const char *reason);
+/* A line of another host's keys.jsonl, written into this one's unless it stands there: any number of times, in any order. */
+must_check enum err conf_state_apply(const struct conf *c, struct span line);
+/* The lines of keys.jsonl from byte `from` on, as far as they are whole; returns where the next begins, -1: unreadable. */
+int64_t conf_state_read(const struct conf *c, int64_t from, void (*see)(struct span line, void *user), void *user);
+#define CONF_STATE_PATH_MAX 512
+char *conf_state_path(const struct conf *c, char out[CONF_STATE_PATH_MAX]);
+/* Whether a line revokes, and what: an id, and a digest when it names one. */
+must_check bool conf_act_revokes(struct span line, char id[16], uint8_t sha256[SHA256_BYTES], bool *digested);
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
 const struct conf_team *conf_find_team(const struct conf *c, struct span name);
+/* The name under which a key's budgets and rates are kept: rotation resets neither. */
+static inline const char *conf_key_account(const struct conf_key *k) {
+    return k->account ? k->account : k->id;
+}
 /* A key of a team with no limits of its own, for what conf has no line for; its digest and times are the caller's. */
 struct conf_key conf_key_plain(const struct conf_team *team, const char *id, const char *name);
 const struct conf_backend *conf_find_backend(const struct conf *c, struct span name);
@@ -356,9 +428,10 @@ const struct conf_backend *conf_find_backend(const struct conf *c, struct span n
 const struct conf_alias *conf_find_alias(const struct conf *c, struct span model, struct span *captured);
 /* Whether a key may ask for this model name: key.allow (if said) and team.allow, patterns with '*', '!' excludes. */
 bool conf_may_call(const struct conf_key *key, struct span model);
-/* The price of backend/model: conf's model row, prices.models ("model" or "backend/model"), the price files (exact name,
- * then "provider/name"), prices.unknown; the backend's price_factor applied. known == false: none. */
-struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model);
+/* The price of backend/model that is in force at an instant: conf's model row, prices.models ("model" or
+ * "backend/model"), the price files (exact name, then "provider/name"), prices.unknown; the backend's price_factor
+ * applied. known == false: none. */
+struct price conf_price(const struct conf *c, const struct conf_backend *b, struct span model, int64_t at_us);
 /* Context window, output limit and capabilities of backend/model as conf and price rows say; -1 / 0 when unknown. */
 struct conf_model conf_model_facts(const struct conf *c, const struct conf_backend *b, struct span model);
 

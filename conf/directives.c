@@ -151,8 +151,10 @@ static const struct section audit_section = {.name = "audit", ROWS(audit_rows), 
 
 static const struct directive hold_rows[] = {
     {"output_cap", TYPE_COUNT, 0, AT(conf, hold.output_cap_tok), .fallback = "8192", .min = 1, .max = 10000000,
-     .prose = "Output tokens held for a call that states no bound and whose model has none."},
-    LATER("floor", "Fewest output tokens that a clamped call is left with."),
+     .prose = "Output tokens held for a call that states no bound and whose model has none; a stream whose output is "
+              "all visible holds no more than this at a time."},
+    {"floor", TYPE_COUNT, 0, AT(conf, hold.floor_tok), .fallback = "256", .min = 1, .max = 10000000,
+     .prose = "Fewest output tokens that a clamped call is left with."},
     LATER("slice", "Share of a budget leased at once."),
     {"max_share_key", TYPE_PERCENT, 0, AT(conf, hold.max_share_key), .fallback = "25%", .min = 1, .max = FACTOR_ONE,
      .prose = "Share of a team's budget that one key's calls in flight may hold."},

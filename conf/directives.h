@@ -91,8 +91,8 @@ struct section {
     bool (*name_check)(struct reader *r, const struct node *key);     /* TYPE_MAP: NULL: a TYPE_NAME */
 };
 
-extern const struct section root_section, prices_section, price_section, backend_section, upstream_key_section,
-    alias_section, tier_section, team_section, budget_section;
+extern const struct section root_section, prices_section, price_section, band_section, backend_section,
+    upstream_key_section, alias_section, tier_section, team_section, key_section, budget_section;
 
 /* How rows are written (directives.c, directives_names.c). */
 #define AT(type, member) .offset = offsetof(struct type, member)
@@ -165,7 +165,9 @@ void rung_done(struct reader *r, const struct node *n, void *into);
 void cache_rule_done(struct reader *r, const struct node *n, void *into);
 const struct node *team_shape(struct reader *r, const struct node *n);
 void team_done(struct reader *r, const struct node *n, void *into);
+void self_service_done(struct reader *r, const struct node *n, void *into);
 void key_done(struct reader *r, const struct node *n, void *into);
+void band_done(struct reader *r, const struct node *n, void *into);
 void price_done(struct reader *r, const struct node *n, void *into);
 bool read_backend_price(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_price(struct reader *r, const struct directive *d, const struct node *n, void *into);
@@ -186,6 +188,7 @@ void aliases_join(struct reader *r);
 void price_digest(struct price *p);
 void price_finish(struct price *p); /* known, free, digest, once the lines are filled */
 void price_unsaid(struct price *p);
+void price_bands(struct price *p, struct price_band *bands, size_t n); /* the row borrows them, in order */
 
 /* alias.c */
 bool pattern_match(struct span pattern, struct span text, struct span *captured); /* at most one '*' */

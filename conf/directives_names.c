@@ -8,20 +8,52 @@
 #define S US_PER_S
 
 /* --- prices --- */
+#define PRICE_ROW(word, type, line, text)                                                                              \
+    { word, TYPE_PRICE, 0, AT(type, each[LINE_##line]), .prose = text }
+/* The lines that a price and its bands have alike, save input and output. */
+#define PRICE_ROWS(type)                                                                                               \
+    PRICE_ROW("cache_read", type, cache_read, "Input read from the provider's cache; absent: as input."),              \
+        PRICE_ROW("cache_write", type, cache_write_5m, "Input written to it for minutes; absent: 1.25 times input."),  \
+        PRICE_ROW("cache_write_1h", type, cache_write_1h, "Input written to it for an hour; absent: twice input."),    \
+        PRICE_ROW("input_audio", type, in_audio, "Audio input; absent: as input."),                                    \
+        PRICE_ROW("cache_read_audio", type, cache_read_audio, "Audio from the cache; absent: as input_audio."),        \
+        PRICE_ROW("input_image", type, in_image, "Tokens of pictures given; absent: as input."),                       \
+        PRICE_ROW("output_audio", type, out_audio, "Audio output; absent: as output."),                                \
+        PRICE_ROW("output_image", type, out_image, "Tokens of pictures made; absent: as output."),                     \
+        PRICE_ROW("reasoning", type, reasoning, "Reasoning within the output; absent: as output."),                    \
+        PRICE_ROW("image_given", type, images_in, "One picture given, besides its tokens; absent: nothing."),          \
+        PRICE_ROW("image", type, images, "One picture made; absent: as 14,400 tokens of output_image."),               \
+        PRICE_ROW("second", type, seconds, "One second of audio; absent: as 32 tokens of input_audio."),               \
+        PRICE_ROW("character", type, characters, "One character to be spoken; absent: as a token of input.")
+static const struct directive band_rows[] = {
+    {"tier", TYPE_WORD, 0, AT(price_band, tier), .fallback = "standard",
+     WORDS("standard", "batch", "flex", "priority", "fast"), .prose = "Service tier that the answer reports."},
+    {"above", TYPE_COUNT, 0, AT(price_band, above_tok), .min = 0, .max = 1000000000,
+     .prose = "Holds for whole calls with more input tokens than this."},
+    PRICE_ROW("input", price_band, in, "As in the price; absent: as below the band."),
+    PRICE_ROW("output", price_band, out, "As in the price; absent: as below the band."),
+    PRICE_ROWS(price_band),
+};
+const struct section band_section = {
+    .name = "price_band", ROWS(band_rows), .size = sizeof(struct price_band), .done = band_done};
 static const struct directive price_rows[] = {
     {"input", TYPE_PRICE, REQUIRED, AT(price, in), .prose = "Input that came from no cache."},
     {"output", TYPE_PRICE, REQUIRED, AT(price, out), .prose = "Output, reasoning included."},
-    {"cache_read", TYPE_PRICE, 0, AT(price, cache_read),
-     .prose = "Input read from the provider's cache; absent: as input."},
-    {"cache_write", TYPE_PRICE, 0, AT(price, cache_write_5m),
-     .prose = "Input written to it for five minutes; absent: as input."},
-    {"cache_write_1h", TYPE_PRICE, 0, AT(price, cache_write_1h),
-     .prose = "Input written to it for an hour; absent: as input."},
-    {"input_audio", TYPE_PRICE, 0, AT(price, in_audio), .prose = "Audio input; absent: as input."},
-    {"output_audio", TYPE_PRICE, 0, AT(price, out_audio), .prose = "Audio output; absent: as output."},
-    {"web_search", TYPE_PRICE, 0, AT(price, web_search),
-     .prose = "One web search, as 10 USD/1K; absent: as one output token."},
+    PRICE_ROWS(price),
+    PRICE_ROW("web_search", price, web_search,
+              "One web search, as 10 USD/1K; absent: calls that may search are refused where a budget applies."),
+    PRICE_ROW("file_search", price, file_search, "One search in files; absent: as web_search."),
+    PRICE_ROW("code_session", price, code_session, "One container of the code tool; absent: as web_search."),
     {"call", TYPE_PRICE, 0, AT(price, call), .prose = "A fee a call, as 0.01 USD/1; absent: none."},
+    {"fast", TYPE_FACTOR, 0, AT(price, tier_factor[TIER_FAST]), .min = 0, .max = 100 * FACTOR_ONE,
+     .prose = "What tokens are multiplied by in fast mode; absent: 6."},
+    {"regional", TYPE_FACTOR, 0, AT(price, region_factor), .min = 0, .max = 100 * FACTOR_ONE,
+     .prose = "What tokens are multiplied by when the answer names a region; absent: 1.1."},
+    {"bands", TYPE_LIST, 0, LIST_AT(price, bands), .section = &band_section,
+     .prose = "Prices of service tiers and of long calls."},
+    {"effective_from", TYPE_DATE, 0, AT(price, from_us), .prose = "The day from which it holds; absent: always."},
+    {"hidden_output", TYPE_SWITCH, 0, AT(price, visible_output), .fallback = "true", WORDS("true", "false"),
+     .prose = "Whether output may be charged that no stream shows; false: its streams are held part by part."},
 };
 const struct section price_section = {
     .name = "price", ROWS(price_rows), .size = sizeof(struct price), .done = price_done};
@@ -113,6 +145,9 @@ static const struct directive backend_rows[] = {
     {"proxy", TYPE_URL, 0, AT(conf_backend, proxy), .prose = "HTTP proxy for the connection."},
     {"price_factor", TYPE_FACTOR, 0, AT(conf_backend, price_factor), .fallback = "1", .min = 0, .max = 100 * FACTOR_ONE,
      .prose = "What every price here is multiplied by."},
+    {"service_tier", TYPE_WORD, 0, AT(conf_backend, service_tier), .fallback = "standard",
+     WORDS("standard", "batch", "flex", "priority"),
+     .prose = "The tier that the provider's own settings give a call which names none: it is held at that price."},
     {"models", TYPE_MAP, 0, LIST_AT(conf_backend, models), .section = &model_section,
      .prose = "What is known of single models."},
     {"http2", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "auto", WORDS("auto", "off", "!on"),
@@ -224,7 +259,7 @@ static const struct directive budget_rows[] = {
      .prose = "Whose midnight; a name of the tz database."},
     {"warn", TYPE_PERCENTS, 0, LIST_AT(conf_budget, warn), .min = 1, .max = FACTOR_ONE,
      .prose = "Shares of the limit at which somebody is told, once a period, as [50%, 80%]."},
-    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "!degrade", "!clamp"),
+    {"at_limit", TYPE_WORD, 0, AT(conf_budget, at_limit), .fallback = "refuse", WORDS("refuse", "degrade", "clamp"),
      .prose = "What happens to calls that do not fit: 402, a lower rung, or fewer output tokens."},
 };
 const struct section budget_section = {.name = "budget", ROWS(budget_rows), .size = sizeof(struct conf_budget)};
@@ -243,8 +278,8 @@ static const struct directive key_rows[] = {
     {"name", TYPE_NAME, REQUIRED, AT(conf_key, name), .prose = "Stands in records and metrics."},
     {"sha256", TYPE_SHA256, REQUIRED, AT(conf_key, sha256), .prose = "SHA-256 of the whole key, 64 hex digits."},
     {"owner", TYPE_TEXT, 0, AT(conf_key, owner), .prose = "Who holds it."},
-    {"role", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "member", WORDS("member", "!admin"),
-     .prose = "What it may do in its team."},
+    {"role", TYPE_WORD, 0, AT(conf_key, role), .fallback = "member", WORDS("member", "owner"),
+     .prose = "owner: makes and revokes keys of its team, within self_service."},
     {"expires", TYPE_DATE, 0, AT(conf_key, expires_us),
      .prose = "Date (midnight UTC) or RFC 3339 time from which it is refused."},
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_key, allow), .prose = "Of what the team may call, only this."},
@@ -252,12 +287,24 @@ static const struct directive key_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},
-    {"strict", TYPE_SWITCH, 0, .offset = NOWHERE, .fallback = "false", WORDS("false", "!true"),
-     .prose = "Refuse what would be dropped from a call."},
-    {"fallback", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "any", WORDS("any", "!same-model", "!none"),
-     .prose = "How far its calls may fall."},
+    {"strict", TYPE_BOOL, 0, AT(conf_key, strict), .fallback = "false",
+     .prose = "Refuse a call rather than leave a field of it out."},
+    {"fallback", TYPE_WORD, 0, AT(conf_key, fallback), .fallback = "any", WORDS("any", "same-model", "none"),
+     .prose = "How far its calls may fall where they do not say so themselves."},
 };
 const struct section key_section = {.name = "key", ROWS(key_rows), .size = sizeof(struct conf_key), .done = key_done};
+static const struct directive self_service_rows[] = {
+    {"max_keys", TYPE_COUNT, 0, AT(conf_self_service, max_keys), .fallback = "10", .min = 0, .max = 100000,
+     .prose = "Living keys that the team's owners may have made."},
+    {"max_expiry", TYPE_DURATION, 0, AT(conf_self_service, max_expiry_us), .fallback = "90d", .min = US_PER_MIN,
+     .max = 3650 * US_PER_DAY, .prose = "The longest life of one; also what it gets when it asks for none."},
+    {"key_budget", TYPE_MONEY_LIMIT, 0, AT(conf_self_service, key_budget_nanousd), .fallback = "none",
+     .prose = "What one may spend a month at most."},
+};
+static const struct section self_service_section = {.name = "self_service",
+                                                    ROWS(self_service_rows),
+                                                    .size = sizeof(struct conf_self_service),
+                                                    .done = self_service_done};
 static const struct directive team_rows[] = {
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_team, allow),
      .prose = "Aliases it may call; * matches, ! excludes; absent: nothing."},
@@ -266,7 +313,8 @@ static const struct directive team_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_team, limits), .section = &limits_section, .prose = "How fast."},
     {"labels", TYPE_LABELS, 0, LIST_AT(conf_team, labels), .prose = "Written into every settle record."},
     {"caller_labels", TYPE_TEXTS, 0, LIST_AT(conf_team, caller_labels), .prose = "Labels a caller may set."},
-    LATER("self_service", "Keys its members make."),
+    {"self_service", TYPE_SECTION, 0, AT(conf_team, self_service), .section = &self_service_section,
+     .prose = "What its keys of role owner may make at /v1/keys; absent: nothing."},
     LATER("raise_limit", "How far a budget may be raised."),
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_team, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},

@@ -227,6 +227,9 @@ struct node *files_tree(struct files *f, const char *path, struct span text) {
     struct node *root = w->root;
     if (w->n_seen)
         root->source = w->seen[0].source;
+    f->tree->files = tree_alloc(f->arena, (w->n_seen + 1) * sizeof *f->tree->files);
+    for (size_t i = 0; i < w->n_seen; i++)
+        f->tree->files[f->tree->n_files++] = w->seen[i].source->bytes;
     free(w);
     return root;
 }

@@ -123,14 +123,9 @@ static void read_all(struct reader *r) {
     free(r->secrets);
 }
 
-struct conf *conf_load_text(const char *path, struct span text, struct conf_report *report) {
-    struct conf *c = conf_new(path);
-    struct sha256 *digest = sha256_new();
-    size_t errors = report->n_errors;
-    struct files files = {.arena = &c->arena, .report = report, .digest = digest};
-    struct node *root = files_tree(&files, c->path, text);
-    c->tree = tree_alloc(&c->arena, sizeof *c->tree);
-    c->tree->root = root;
+/* From the tree to the whole conf; `digest` has taken the files' bytes. */
+static struct conf *read_tree(struct conf *c, struct sha256 *digest, struct conf_report *report, size_t errors) {
+    struct node *root = c->tree->root;
     struct reader r = {.conf = c, .report = report, .root = root, .digest = digest};
     r.folder = root->source ? root->source->folder : ".";
     if (root->source)
@@ -140,6 +135,27 @@ struct conf *conf_load_text(const char *path, struct span text, struct conf_repo
         return c;
     conf_drop(c);
     return NULL;
+}
+
+struct conf *conf_load_text(const char *path, struct span text, struct conf_report *report) {
+    struct conf *c = conf_new(path);
+    struct sha256 *digest = sha256_new();
+    size_t errors = report->n_errors;
+    c->tree = tree_alloc(&c->arena, sizeof *c->tree);
+    struct files files = {.arena = &c->arena, .report = report, .digest = digest, .tree = c->tree};
+    c->tree->root = files_tree(&files, c->path, text);
+    return read_tree(c, digest, report, errors);
+}
+
+struct conf *conf_with_state(struct conf *running, struct conf_report *report) {
+    struct conf *c = conf_new(running->path);
+    struct sha256 *digest = sha256_new();
+    size_t errors = report->n_errors;
+    c->base = conf_take(running->base ? running->base : running);
+    c->tree = c->base->tree;
+    for (size_t i = 0; i < c->tree->n_files; i++)
+        sha256_add(digest, c->tree->files[i]);
+    return read_tree(c, digest, report, errors);
 }
 
 struct conf *conf_load(const char *path, struct conf_report *report) {
@@ -158,5 +174,6 @@ void conf_drop(struct conf *c) {
     map_fini(&c->keys_by_id);
     map_fini(&c->aliases_by_name);
     arena_fini(&c->arena);
+    conf_drop(c->base);
     free(c);
 }

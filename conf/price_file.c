@@ -1,191 +1,136 @@
-/* Price files in the public model_prices_and_context_window.json layout: an object of rows, USD a token as decimal
- * text, read without a double; extended here by `source` and `effective_from`. Rows without a price a token (images by
- * the piece, audio by the second) are passed over. A row whose price rises above a prompt length is kept with its lower
- * price and with that length as its context, so that nothing is ever sold below what it costs; a model's own `context`
- * in conf lifts that. */
-#include "conf/directives.h"
+/* Price files: an object of rows in the public model_prices_and_context_window.json layout, extended by `source`,
+ * `effective_from` and `hidden_output`, and by this: instead of one row a model may have an array of rows with different dates.
+ * The conf and `tollgate prices` read them with the same code. */
+#include "conf/price_row.h"
 
-#include "gateway/base/json.h"
-#include "gateway/base/usage.h"
-
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PRICE_FILE_BYTES_MAX (16 << 20) /* the public table is about 2 MB */
 #define PRICE_ROWS_MAX 50000
-#define PRICE_SCALE 12 /* USD to pico-dollars */
 
-static const struct line {
-    const char *name;
-    size_t offset;
-} lines[] = {
-    {"input_cost_per_token", offsetof(struct price, in)},
-    {"output_cost_per_token", offsetof(struct price, out)},
-    {"cache_read_input_token_cost", offsetof(struct price, cache_read)},
-    {"cache_creation_input_token_cost", offsetof(struct price, cache_write_5m)},
-    {"cache_creation_input_token_cost_above_1hr", offsetof(struct price, cache_write_1h)},
-    {"input_cost_per_audio_token", offsetof(struct price, in_audio)},
-    {"output_cost_per_audio_token", offsetof(struct price, out_audio)},
-    {"input_cost_per_request", offsetof(struct price, call)},
-};
+static void fault(const struct price_see *see, int line, const char *why) {
+    struct price_note n = {.kind = PRICE_BAD, .why = why, .line = line};
+    see->note(see->user, &n);
+}
 
-static const struct flag {
-    const char *name;
-    enum cap cap;
-} flags[] = {
-    {"supports_vision", CAP_VISION},
-    {"supports_function_calling", CAP_TOOLS},
-    {"supports_response_schema", CAP_JSON_SCHEMA},
-    {"supports_audio_input", CAP_AUDIO},
-    {"supports_pdf_input", CAP_DOCUMENTS},
-};
+static bool check(struct span bytes, const struct price_see *see, struct json *root) {
+    struct json_fault at = {0};
+    char why[160];
+    int line = 1;
+    if (!json_check(bytes, JSON_DEPTH_MAX, root, &at)) {
+        for (size_t i = 0; i < at.at && i < bytes.n; i++)
+            line += bytes.at[i] == '\n';
+        snprintf(why, sizeof why, "byte %zu: not JSON: %s", at.at, at.what);
+        fault(see, line, why);
+        return false;
+    }
+    if (root->kind == JSON_OBJECT && json_count(*root) <= PRICE_ROWS_MAX)
+        return true;
+    snprintf(why, sizeof why, "expected an object of at most %d rows", PRICE_ROWS_MAX);
+    fault(see, 1, why);
+    return false;
+}
+
+static void take_one(struct price_reader *r, const struct price_see *see, const char *model, struct json row) {
+    struct conf_price_row to;
+    enum price_row_kind kind = price_row_read(r, model, row, &to);
+    struct price_note none = {PRICE_BARE, model, "", "has no price that any call could use", to.line};
+    if (kind == PRICE_ROW_GOOD)
+        see->row(see->user, &to, row);
+    else if (kind == PRICE_ROW_BARE)
+        see->note(see->user, &none);
+}
+
+static void take_model(struct price_reader *r, const struct price_see *see, struct span name, struct json v) {
+    struct span model = json_text((struct json){JSON_STRING, {name.at - 1, name.n + 2}}, r->arena);
+    const char *kept = model.at ? arena_strdup(r->arena, model) : NULL;
+    struct json_walk w;
+    struct json row;
+    if (!kept || strcmp(kept, "sample_spec") == 0)
+        return;
+    if (v.kind == JSON_OBJECT)
+        take_one(r, see, kept, v);
+    json_walk_init(&w, v.kind == JSON_ARRAY ? v : (struct json){0});
+    while (json_walk_next(&w, NULL, &row))
+        if (row.kind == JSON_OBJECT)
+            take_one(r, see, kept, row);
+}
+
+bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a, const struct price_see *see) {
+    struct price_reader r = {
+        .arena = a, .bytes = bytes, .path = path, .number = number, .note = see->note, .user = see->user};
+    struct json_walk w;
+    struct span name;
+    struct json root, v;
+    if (!check(bytes, see, &root))
+        return false;
+    json_walk_init(&w, root);
+    while (json_walk_next(&w, &name, &v))
+        take_model(&r, see, name, v);
+    return true;
+}
+
+struct span conf_price_bytes(const char *path, struct arena *a, const char **why) {
+    return file_bytes(a, path, PRICE_FILE_BYTES_MAX, why);
+}
+
+/* --- into a conf --- */
 
 struct price_file {
     struct reader *r;
     const struct node *at; /* the conf's line that names the file */
     const char *path;
-    int number; /* among the price files, from 1 */
-    struct conf_price_row *rows;
-    size_t n;
+    struct conf_price_row *rows; /* owned */
+    size_t n, capacity;
     size_t inexact;
-    bool bad;
 };
 
-static void complain(struct price_file *f, struct span model, const char *what) {
-    problem_at(f->r->report, f->at, "%s: the row '%.*s' %s", f->path, SPAN_ARG(model), what);
-    f->bad = true;
-}
-
-/* Numbers stand as numbers; some rows of the public table write them in quotes. */
-static struct span number_text(struct json v) {
-    if (v.kind == JSON_STRING && v.raw.n >= 2)
-        return (struct span){v.raw.at + 1, v.raw.n - 2};
-    return v.kind == JSON_NUMBER ? v.raw : SPAN_NONE;
-}
-
-static void take_price(struct price_file *f, struct span model, struct json v, int64_t *out) {
-    bool inexact = false;
-    struct span text = number_text(v);
-    if (v.kind == JSON_NONE || v.kind == JSON_NULL)
-        return;
-    if (!text.n || !money_decimal(text, PRICE_SCALE, out, &inexact))
-        complain(f, model, "has a price that is no decimal of at least 0");
-    f->inexact += inexact;
-}
-
-static void take_search(struct price_file *f, struct span model, struct json row, struct price *p) {
-    struct json per = json_get(row, "search_context_cost_per_query");
-    if (per.kind == JSON_OBJECT)
-        take_price(f, model, json_get(per, "search_context_size_medium"), &p->web_search);
-}
-
-static void take_caps(struct json row, struct conf_price_row *to) {
-    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        struct json v = json_get(row, flags[i].name);
-        if (v.kind != JSON_TRUE && v.kind != JSON_FALSE)
-            continue;
-        to->caps_said |= flags[i].cap;
-        to->caps |= v.kind == JSON_TRUE ? (unsigned)flags[i].cap : 0;
+static void see_row(void *user, const struct conf_price_row *row, struct json raw) {
+    struct price_file *f = user;
+    (void)raw;
+    if (f->n == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 256;
+        f->rows = xrealloc(f->rows, f->capacity * sizeof *f->rows);
     }
+    f->rows[f->n++] = *row;
 }
 
-static int64_t take_tokens(struct json row, const char *name) {
-    int64_t v;
-    return json_i64(json_get(row, name), &v) && v > 0 ? v : -1;
+static void see_note(void *user, const struct price_note *n) {
+    struct price_file *f = user;
+    f->inexact += n->kind == PRICE_INEXACT;
+    if (n->kind == PRICE_BAD && n->model)
+        problem_at(f->r->report, f->at, "%s:%d: the row '%s': %s %s", f->path, n->line, n->model, n->field, n->why);
+    else if (n->kind == PRICE_BAD)
+        problem_at(f->r->report, f->at, "%s:%d: %s", f->path, n->line, n->why);
 }
 
-/* "input_cost_per_token_above_200k_tokens" -> 200000; 0: no such member. */
-static int64_t band_of(struct span name) {
-    int64_t thousands = 0;
-    static const char before[] = "input_cost_per_token_above_";
-    if (!span_starts(name, before))
-        return 0;
-    struct span rest = {name.at + sizeof before - 1, name.n - (sizeof before - 1)}, digits;
-    if (!span_cut(&rest, 'k', &digits) || !span_to_i64(digits, &thousands) || thousands > 1000000)
-        return 0;
-    return thousands * 1000;
-}
-
-static int64_t context_of(struct json row) {
-    int64_t context = take_tokens(row, "max_input_tokens");
-    struct json_walk w;
-    struct span name;
-    struct json v;
-    json_walk_init(&w, row);
-    while (json_walk_next(&w, &name, &v)) {
-        int64_t band = v.kind == JSON_NULL ? 0 : band_of(name);
-        if (band && (context < 0 || band < context))
-            context = band;
-    }
-    return context;
-}
-
-static const char *text_of(struct price_file *f, struct json row, const char *name) {
-    struct span text = json_text(json_get(row, name), &f->r->conf->arena);
-    return text.at && text.n ? tree_strdup(&f->r->conf->arena, text) : NULL;
-}
-
-static void take_row(struct price_file *f, struct span name, struct json row) {
-    struct arena *a = &f->r->conf->arena;
-    struct span model = json_text((struct json){JSON_STRING, {name.at - 1, name.n + 2}}, a);
-    if (span_is(model, "sample_spec") || row.kind != JSON_OBJECT)
-        return;
-    struct conf_price_row *to = &f->rows[f->n];
-    *to = (struct conf_price_row){.model = tree_strdup(a, model), .file = f->number};
-    to->max_output_tok = take_tokens(row, "max_output_tokens");
-    price_unsaid(&to->price);
-    for (size_t i = 0; i < ARRAY_LEN(lines); i++)
-        take_price(f, model, json_get(row, lines[i].name), (int64_t *)(void *)((char *)&to->price + lines[i].offset));
-    take_search(f, model, row, &to->price);
-    bool embeds = json_is(json_get(row, "mode"), "embedding");
-    if (embeds && to->price.out < 0)
-        to->price.out = 0;
-    if (to->price.in < 0 || to->price.out < 0)
-        return;
-    take_caps(row, to);
-    to->context_tok = context_of(row);
-    to->price.source = text_of(f, row, "source");
-    to->price.from = text_of(f, row, "effective_from");
-    if (!to->price.source)
-        to->price.source = f->path;
-    price_finish(&to->price);
-    f->n++;
-}
-
-static bool check(struct price_file *f, struct span bytes, struct json *root) {
-    struct json_fault fault = {0};
-    if (!json_check(bytes, JSON_DEPTH_MAX, root, &fault)) {
-        problem_at(f->r->report, f->at, "%s: byte %zu: not JSON: %s", f->path, fault.at, fault.what);
-        return false;
-    }
-    if (root->kind == JSON_OBJECT && json_count(*root) <= PRICE_ROWS_MAX)
-        return true;
-    problem_at(f->r->report, f->at, "%s: expected an object of at most %d rows", f->path, PRICE_ROWS_MAX);
-    return false;
+static void join(struct price_file *f) {
+    struct conf *c = f->r->conf;
+    struct conf_price_row *all = tree_alloc(&c->arena, (c->n_prices + f->n + 1) * sizeof *all);
+    if (f->n)
+        memcpy(all, f->rows, f->n * sizeof *all);
+    if (c->n_prices)
+        memcpy(all + f->n, c->prices, c->n_prices * sizeof *all);
+    c->prices = all;
+    c->n_prices += f->n;
 }
 
 static void take_file(struct reader *r, const struct node *at, int number) {
     struct conf *c = r->conf;
-    struct price_file f = {.r = r, .at = at, .number = number};
-    f.path = *at->text.at == '/' ? at->text.at : tree_printf(&c->arena, "%s/%s", r->folder, at->text.at);
+    struct price_file f = {.r = r, .at = at};
+    const struct price_see see = {see_row, see_note, &f};
     const char *why = NULL;
-    struct span bytes = file_bytes(&c->arena, f.path, PRICE_FILE_BYTES_MAX, &why), name;
+    f.path = *at->text.at == '/' ? at->text.at : tree_printf(&c->arena, "%s/%s", r->folder, at->text.at);
+    struct span bytes = conf_price_bytes(f.path, &c->arena, &why);
     if (!bytes.at) {
         problem_at(r->report, at, "the price file %s %s", f.path, why);
         return;
     }
     sha256_add(r->digest, bytes);
-    struct json root, row;
-    if (!check(&f, bytes, &root))
-        return;
-    struct json_walk w;
-    f.rows = tree_alloc(&c->arena, (c->n_prices + json_count(root) + 1) * sizeof *f.rows);
-    json_walk_init(&w, root);
-    while (json_walk_next(&w, &name, &row))
-        take_row(&f, name, row);
-    if (c->n_prices)
-        memcpy(f.rows + f.n, c->prices, c->n_prices * sizeof *f.rows);
-    c->prices = f.rows;
-    c->n_prices += f.n;
+    if (conf_price_rows(bytes, f.path, number, &c->arena, &see))
+        join(&f);
+    free(f.rows);
     if (f.inexact)
         warning_at(r->report, at, "%s: %zu prices have digits past a pico-dollar; they are rounded", f.path, f.inexact);
 }

@@ -48,6 +48,13 @@ void key_done(struct reader *r, const struct node *n, void *into) {
         problem_at(r->report, node_get(n, "id"), "an id is 8 letters and digits");
 }
 
+/* Said: it may be used. Not said: all zero, and nothing may be made. */
+void self_service_done(struct reader *r, const struct node *n, void *into) {
+    (void)r;
+    if (!n)
+        *(struct conf_self_service *)into = (struct conf_self_service){0};
+}
+
 static void check_allow(struct reader *r, void *into, const struct node *n) {
     const char *word = into;
     const struct conf *c = r->conf;

@@ -40,7 +40,9 @@ struct node {
 };
 
 struct conf_tree {
-    struct node *root; /* a map; never NULL */
+    struct node *root;  /* a map; never NULL */
+    struct span *files; /* the bytes of all files, in the order in which they were read */
+    size_t n_files;
 };
 
 /* Memory that cannot be refused: see the limits above. */
@@ -78,7 +80,8 @@ struct sha256;
 struct files {
     struct arena *arena;
     struct conf_report *report;
-    struct sha256 *digest; /* over all bytes read */
+    struct sha256 *digest;  /* over all bytes read */
+    struct conf_tree *tree; /* told of the files read */
 };
 struct node *files_tree(struct files *f, const char *path, struct span text);
 /* The bytes of a regular file in the arena; at == NULL with a static reason in *why. */

@@ -2,6 +2,7 @@
 #include "gateway/admin.h"
 
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 #include "gateway/shared.h"
 
 #include <event2/buffer.h>
@@ -50,7 +51,7 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_i64(json, "audit_lag_records", audit_lag(g->audit));
         json_put_i64(json, "in_flight", (int64_t)in_flight(g));
         json_put_str(json, "conf_digest", g->conf->digest);
-        json_put_str(json, "ledger", "memory");
+        ledger_put(g, json);
         shared_put(g, json);
         str_puts(json, "}\n");
     }
@@ -173,6 +174,10 @@ static void get_audit_head(struct admin_call *c) {
 /* ---- what can be done ---- */
 
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
+    admin_change(c, what, reason, NULL, after);
+}
+
+void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after) {
     static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
@@ -180,6 +185,7 @@ void admin_record(struct admin_call *c, const char *what, const char *reason, co
                                      .role = roles[c->role],
                                      .what = what,
                                      .reason = reason,
+                                     .before = before,
                                      .after = after,
                                      .client = exchange_client(c->x)},
               clock_wall_us());
@@ -216,7 +222,9 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"POST", "/admin/reprice", CAN(OPERATOR), admin_post_reprice},
     {"POST", "/admin/close", CAN(OPERATOR), admin_post_close},
+    {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
+    {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
 };
 

@@ -26,11 +26,14 @@ struct admin_call {
 
 void admin_say(struct admin_call *c, enum err e, const char *message);
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
+void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after);
 
 void admin_finish(struct admin_call *c);
 
 /* gateway/admin_keys.c */
+void admin_get_keys(struct admin_call *c);
 void admin_post_keys(struct admin_call *c);
+void admin_post_key(struct admin_call *c);
 void admin_delete_key(struct admin_call *c);
 
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */

@@ -23,8 +23,10 @@ struct answer {
     size_t start;     /* offset of the first byte in the whole answer */
     size_t end;       /* offset behind the last */
     bool keeping;
-    bool no_store; /* an event said so */
-    bool content;  /* something a reader can see has been put */
+    bool no_store;       /* an event said so */
+    bool cut;            /* ended by us before its maximum: its hold could not be raised */
+    int64_t clamped_tok; /* the maximum of a choice where it was lowered; 0: it was not */
+    bool content;        /* something a reader can see has been put */
     bool ended;
     enum err err;       /* ended badly */
     char message[512];  /* for err */

@@ -238,6 +238,7 @@ static void attempt_free(struct attempt *a) {
     reader_free(a->reader);
     frame_fini(&a->frames);
     str_fini(&a->plain);
+    str_fini(&a->parked);
     str_fini(&a->sign);
     free(a);
 }
@@ -253,6 +254,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     if (a->again && outcome == OUTCOME_OK)
         map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
+        used.images_in = r->call.size.images;
     forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,
@@ -314,6 +317,24 @@ void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
     attempt_finish(r, outcome, why);
 }
 
+static void put_ending(const struct event *e, void *user) {
+    struct request *r = user;
+    if (!r->answer->ended)
+        answer_put(r->answer, e);
+}
+
+void attempt_cut(struct request *r, const char *why) {
+    struct attempt *a = r->attempt;
+    struct answer *answer = r->answer;
+    struct usage used = a->reader ? *reader_usage(a->reader) : answer->usage;
+    answer->content = answer->cut = true;
+    estimate_usage(r, a, &used, false);
+    bool made = reader_cut(a->reader, &used, put_ending, r);
+    attempt_finish(r, OUTCOME_CANCELLED, why);
+    answer->usage = r->tries[r->n_tries - 1].usage;
+    answer_end(answer, made ? ERR_NONE : ERR_BUDGET, NULL);
+}
+
 /* ---- starting, and what comes next ---- */
 
 static bool open_run(struct request *r, struct attempt *a) {
@@ -334,6 +355,9 @@ static bool open_run(struct request *r, struct attempt *a) {
         attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
         return false;
     }
+    bool in_parts = r->call.stream && r->price.visible_output;
+    int64_t cap = in_parts ? r->bound.full_out_tok : r->bound.out_tok;
+    ask.cap_tok = cap < INT64_MAX ? cap : 0;
     enum err e = decode_start(engine, &ask, on_run, r, &a->run);
     if (e)
         attempt_fail_run(r, e);
@@ -349,9 +373,11 @@ bool attempt_start(struct request *r) {
     a->first_us = -1;
     frame_init(&a->frames);
     str_init(&a->plain, PLAIN_ANSWER_MAX);
+    str_init(&a->parked, ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
     r->answer->down = r->down;
+    r->answer->clamped_tok = r->call.clamped_tok;
     if (c->backend->protocol == PROTOCOL_DECODE)
         return open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);

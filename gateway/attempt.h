@@ -16,8 +16,11 @@ struct attempt {
     struct decode_run *run; /* owned; NULL for HTTP */
     struct reader *reader;  /* owned */
     struct frame_reader frames;
-    struct str plain; /* owned: a plain answer or an error body */
-    struct str sign;  /* owned; secret */
+    struct str plain;   /* owned: a plain answer or an error body */
+    struct str parked;  /* owned: a packed event that is worth more than is held; nothing more is taken meanwhile */
+    int64_t parked_tok; /* that event's output tokens at the most */
+    int64_t worth_tok;  /* output tokens at the most of what was put into the answer */
+    struct str sign;    /* owned; secret */
     enum form form;
     bool first_piece;
     bool again; /* sent a second time, without asking for usage */
@@ -38,6 +41,15 @@ enum walk attempt_next_or_give_up(struct request *r);
 
 /* A choice that could not even be tried (no slot, no money): goes on to the one that may follow it; false: there is none. */
 must_check bool attempt_pass_over(struct request *r, enum outcome outcome);
+
+/* gateway/topup.c. Of a stream that is held in parts, an event that would pass what is held is parked; true: it is. */
+must_check bool topup_park(struct request *r, const struct event *e);
+/* Moves the hold on for what is parked. True: the attempt waits; false: it goes on, or has been cut. */
+must_check bool topup_waits(struct request *r);
+/* Ends the try and its answer as at a maximum of tokens. */
+void attempt_cut(struct request *r, const char *why);
+/* What came for an attempt before it was parked is taken now. */
+void attempt_unpark(struct request *r);
 
 /* For the two halves: attempt.c begins, ends and decides; source.c reads what comes. */
 /* The provider refused what we, not the caller, put into the call: the same try once more, without. False: not so. */

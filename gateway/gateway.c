@@ -1,8 +1,10 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 
 #include "gateway/alert.h"
+#include "gateway/keys.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
 #include "gateway/state.h"
@@ -103,7 +105,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
         flush_strangers(g, clock_wall_us());
     g->stranger_second = second;
     watch_tick(g, now_us);
+    keys_tick(g, now_us);
     alerts_tick(g, now_us);
+    budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
     if (g->draining && drained(g, now_us))
         event_base_loopbreak(loop_base(g->loop));
@@ -206,8 +210,7 @@ static bool open_engines(struct gateway *g, struct str *why) {
 }
 
 static void on_settled(const struct audit_settled *s, void *user) {
-    struct gateway *g = user;
-    budget_replay(g->budget, g->conf, s->key_id, s->team, s->admitted_us, s->nanousd);
+    ledger_replay(user, s);
 }
 
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
@@ -223,7 +226,7 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .head_key = c->audit.head_key,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
-                                  .since_us = state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
+                                  .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
                                   .settled = on_settled,
                                   .user = g};
 }
@@ -236,7 +239,6 @@ static void record_conf(struct gateway *g, const char *what) {
 
 static bool open_audit(struct gateway *g, struct str *why) {
     int64_t now_us = clock_wall_us();
-    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     struct audit_options options = audit_options_of(g, g->conf, now_us);
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
@@ -327,8 +329,8 @@ static void make_rooms(struct gateway *g) {
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
+    g->keys = keys_new();
     list_init(&g->finance_jobs);
-    map_init(&g->revoked);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -345,10 +347,11 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     g->conf_path = conf_path;
     g->started_us = clock_wall_us();
     log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
+    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-        shared_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
+        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -360,7 +363,7 @@ void gateway_run(struct gateway *g) {
 
 /* ---- changing and ending ---- */
 
-static void swap_conf(struct gateway *g, struct conf *next) {
+void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     struct front_limits limits = limits_of(next, next->http.max_connections);
     conf_drop(g->conf);
     g->conf = next;
@@ -368,7 +371,7 @@ static void swap_conf(struct gateway *g, struct conf *next) {
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
     watch_conf_changed(g);
-    record_conf(g, "reloaded");
+    record_conf(g, what);
 }
 
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
@@ -390,7 +393,7 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return false;
     }
-    swap_conf(g, next);
+    gateway_swap(g, next, "reloaded");
     return true;
 }
 
@@ -415,7 +418,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
-    while (requests_open(g) && clock_mono_us() < until_us)
+    while ((requests_open(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
 
@@ -451,7 +454,7 @@ void gateway_close(struct gateway *g) {
     event_free(g->tick);
     for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
         event_free(g->signals[i]);
-    map_fini(&g->revoked);
+    keys_free(g->keys);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
     map_fini(&g->unasked);

@@ -35,8 +35,8 @@ struct gateway {
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
-    struct list ready;      /* to be run in this or the next turn */
-    struct map revoked;     /* ids of keys revoked by this process: at once, whatever becomes of the reload */
+    struct list ready; /* to be run in this or the next turn */
+    struct keys *keys;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
@@ -46,6 +46,7 @@ struct gateway {
     char admin_token[80];                /* secret */
     char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
     char chain[128];                     /* of the audit log: "<node>.0" */
+    char replayed[128];                  /* the chain whose settles the ledger was told last, at the start */
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
@@ -67,6 +68,8 @@ void gateway_close(struct gateway *g);
 void gateway_turn_soon(struct gateway *g);
 /* Loads the conf anew and swaps it in, or refuses it whole: false, with what is wrong in `report`. */
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
+/* Takes `next` in the running conf's place; `what` stands in the record of it. */
+void gateway_swap(struct gateway *g, struct conf *next, const char *what);
 void gateway_drain(struct gateway *g);
 /* Whether one more try within a rung fits retries.budget, a share of recent calls, so that an outage is not multiplied;
  * counts it if so. Going down a rung is bounded by attempts and the deadline alone. */

@@ -115,7 +115,7 @@ struct key_view {
 
 static bool is_callers(const struct request *r, const struct budget_view *v) {
     if (v->level == LEVEL_KEY)
-        return strcmp(v->scope, r->key->id) == 0;
+        return strcmp(v->scope, conf_key_account(r->key)) == 0;
     return v->level == LEVEL_TEAM && strcmp(v->scope, r->key->team->name) == 0;
 }
 
@@ -153,8 +153,8 @@ void answer_key(struct request *r) {
     struct key_view view = {r, true};
     struct model_list l;
     char when[CLOCK_TEXT_MAX];
-    budget_spend(r->gateway->budget, span_of(r->key->id), span_of(r->key->team->name), r->began_wall_us, &of_key,
-                 &of_team);
+    budget_spend(r->gateway->budget, span_of(conf_key_account(r->key)), span_of(r->key->team->name), r->began_wall_us,
+                 &of_key, &of_team);
     str_puts(&r->out, "{");
     json_put_str(&r->out, "id", r->key->id);
     json_put_str(&r->out, "name", r->key->name);

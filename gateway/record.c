@@ -109,8 +109,30 @@ static int64_t saved(const struct request *r) {
     const struct conf_backend *b = conf_find_backend(r->conf, backend);
     if (!b)
         return 0;
-    struct price price = conf_price(r->conf, b, model);
+    struct price price = conf_price(r->conf, b, model, clock_wall_us());
     return price_cost(&price, &r->relayed);
+}
+
+uint64_t record_hold(struct request *r) {
+    const char *plan[PLAN_MAX];
+    int64_t now_us = clock_wall_us();
+    bool raised = r->admitted_us != 0;
+    for (int i = 0; i < r->plan.n; i++)
+        plan[i] = r->plan.choices[i].target;
+    if (r->price.known)
+        audit_add(
+            r->gateway->audit,
+            &(struct audit_record){.kind = AUDIT_PRICE, .price = &r->price, .target = r->plan.choices[r->at].target},
+            now_us);
+    struct audit_record record = {.kind = raised ? AUDIT_HOLD : AUDIT_ADMIT,
+                                  .hold_nanousd = r->hold.lease.nanousd,
+                                  .plan = plan,
+                                  .n_plan = (size_t)r->plan.n};
+    record_of(r, &record);
+    uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
+    if (seq && !raised)
+        r->admitted_us = r->held_us; /* in whose period it was held: bill and ledger never differ at its edge */
+    return seq;
 }
 
 static void put_tries(const struct request *r, struct audit_attempt rows[PLAN_MAX]) {
@@ -156,6 +178,8 @@ uint64_t record_settle(struct request *r) {
                                   .hold_nanousd = r->hold.lease.nanousd,
                                   .estimated = r->estimated,
                                   .overrun = r->overrun,
+                                  .clamped_tok = r->answer ? r->answer->clamped_tok : 0,
+                                  .cut = r->answer && r->answer->cut ? "budget" : NULL,
                                   .aborted = r->client_left,
                                   .cache = r->cache_word,
                                   .degraded = r->down != REASON_N ? reason_names[r->down] : NULL,

@@ -55,6 +55,8 @@ static void put_route(struct fields *f, const struct request *r) {
         put(f, "x-tollgate-attempts", "%d", r->n_tries);
     if (r->down != REASON_N && !r->err)
         put_text(f, "x-tollgate-degraded", reason_names[r->down]);
+    if (r->answer && r->answer->clamped_tok && !r->err)
+        put(f, "x-tollgate-clamped", "max_tokens=%" PRId64, r->answer->clamped_tok);
     if (!r->cache_word)
         return;
     if (strcmp(r->cache_word, "bypass") == 0)

@@ -79,6 +79,7 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     r->began_wall_us = clock_wall_us();
     r->at = -1;
     r->down = REASON_N;
+    r->clamp_at = -1;
     r->first_content_us = -1;
     r->rate.view.limit_requests = r->rate.view.limit_tokens = -1; /* until the room has said them */
     r->hold.remaining_key = r->hold.remaining_team = r->hold.remaining_organization = -1;

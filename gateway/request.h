@@ -69,6 +69,14 @@ enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 
 struct route;
 
+/* A stream that is held in parts asks for more before it passes what is held (gateway/topup.c). */
+enum topup {
+    TOPUP_NONE,
+    TOPUP_ASKED,  /* the ledger is asked for a part more */
+    TOPUP_REST,   /* ... and, since that did not fit, for what does */
+    TOPUP_WRITING /* the hold record is being written */
+};
+
 /* One try as it is remembered: how it went, when and at what cost. */
 struct try_row {
     const struct choice *choice; /* in the plan */
@@ -122,8 +130,12 @@ struct request {
     const char *cache_word; /* "hit", "miss", "shared", "bypass" */
     int64_t cache_age_us;
     struct price price; /* of the choice that is being tried */
-    struct bound bound;
+    struct bound bound; /* what is held for it: of a stream that is held in parts, so far */
     struct hold_op hold;
+    int64_t held_us;      /* wall: when it was held */
+    int clamp_at, clamps; /* the choice for which call.clamped_tok was found, and how often */
+    enum topup topup;     /* of a stream that is held in parts */
+    int64_t asked_tok;    /* output tokens, altogether, that it asks for */
     /* ADMIT */
     struct audit_op admitted;
     int64_t admitted_us; /* wall; 0: no admit record */
@@ -208,6 +220,9 @@ enum walk refuse_saying(struct request *r, enum err e, const char *format, ...) 
 STATE_TABLE(X)
 #undef X
 
+/* gateway/hold.c: what one more try, or a longer one, may cost after a refusal. */
+int64_t hold_room_nanousd(const struct request *r);
+
 /* gateway/reply.c: heads and error bodies. */
 bool reply_is_stream(const struct request *r);                /* a good answer that leaves as events */
 void reply_commit(struct request *r, int64_t content_length); /* sends the head of a good answer */
@@ -217,6 +232,7 @@ void reply_bad_head(struct gateway *g, struct exchange *x, enum err e, const cha
 
 /* gateway/record.c: what the audit log is told. */
 void record_of(struct request *r, struct audit_record *record); /* fills what every record of a request has */
+uint64_t record_hold(struct request *r);                        /* its admit, or the hold record of a raise */
 uint64_t record_settle(struct request *r);                      /* the one settle or refuse record: its seq */
 
 /* gateway/stream.c: the relay from answer to client. */

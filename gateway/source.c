@@ -51,6 +51,8 @@ static bool take_event(struct request *r, const struct event *e) {
         attempt_fail(r, outcome_of_status(&a->error), "an error in the stream");
         return false;
     }
+    if (topup_park(r, e))
+        return true;
     if (!(e->bits & EVENT_SILENT))
         put_event(r, e);
     if (e->bits & EVENT_LAST) {
@@ -80,7 +82,7 @@ static bool take_frame(struct request *r) {
 static bool take_frames(struct request *r, struct evbuffer *in) {
     struct attempt *a = r->attempt;
     struct evbuffer_iovec piece;
-    while (answer_room(r->answer) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
+    while (!a->parked.n && answer_room(r->answer) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
         size_t used = 0;
         enum frame_result got = frame_read(&a->frames, span_from(piece.iov_base, piece.iov_len), &used);
         evbuffer_drain(in, used);
@@ -149,7 +151,7 @@ static enum form form_of(const struct http_head *head, struct evbuffer *in) {
 
 static void end_frames(struct request *r) {
     struct attempt *a = r->attempt;
-    if (frame_rest(&a->frames) && !take_frame(r))
+    if (frame_rest(&a->frames) && (!take_frame(r) || a->parked.n))
         return;
     if (reader_finished(a->reader))
         attempt_succeed(r);
@@ -165,7 +167,7 @@ static void end_plain(struct request *r) {
         attempt_fail(r, OUTCOME_UNAVAILABLE, why);
         return;
     }
-    if (take_event(r, &e))
+    if (take_event(r, &e) && !a->parked.n)
         attempt_succeed(r);
 }
 
@@ -222,6 +224,8 @@ static void pump_call(struct request *r) {
             return;
         }
         http_call_took_body(a->call);
+        if (a->parked.n)
+            return;
     }
     enum http_failure failure = http_call_failed(a->call);
     bool unread = a->form == FORM_FRAMES && evbuffer_get_length(in) > 0; /* frames that came before the failure stand */
@@ -235,7 +239,7 @@ static void pump_call(struct request *r) {
 static void pump_run(struct request *r) {
     struct attempt *a = r->attempt;
     struct decode_piece piece;
-    while (answer_room(r->answer) && decode_take(a->run, &piece)) {
+    while (!a->parked.n && answer_room(r->answer) && decode_take(a->run, &piece)) {
         struct part parts[3];
         struct event e = {0};
         if (piece.last && piece.err) {
@@ -244,8 +248,10 @@ static void pump_run(struct request *r) {
         }
         engine_event(r->call.endpoint, &piece, a->first_piece, parts, &e);
         a->first_piece = false;
-        put_event(r, &e);
         r->answer->usage = piece.usage;
+        if (topup_park(r, &e))
+            return;
+        put_event(r, &e);
         if (piece.last) {
             attempt_succeed(r);
             return;
@@ -253,11 +259,28 @@ static void pump_run(struct request *r) {
     }
 }
 
+void attempt_unpark(struct request *r) {
+    struct attempt *a = r->attempt;
+    struct part parts[EVENT_PARTS_MAX];
+    struct str parked = a->parked;
+    struct span rest = str_span(&parked);
+    struct event e;
+    str_init(&a->parked, ANSWER_MAX);
+    bool plain = a->form == FORM_PLAIN;
+    if (!event_unpack(&rest, &e, parts))
+        attempt_fail(r, OUTCOME_LOCAL, "an event that was put aside cannot be read");
+    else if (take_event(r, &e) && plain)
+        attempt_succeed(r);
+    str_fini(&parked);
+}
+
 void attempt_pump(struct request *r) {
-    if (!r->attempt)
-        return;
-    if (r->attempt->call)
-        pump_call(r);
-    else
-        pump_run(r);
+    while (r->attempt && !topup_waits(r) && r->attempt) {
+        if (r->attempt->call)
+            pump_call(r);
+        else
+            pump_run(r);
+        if (!r->attempt || !r->attempt->parked.n)
+            return;
+    }
 }

@@ -85,9 +85,7 @@ static void make_secret(const char *path) {
         unlink(path);
 }
 
-bool state_secret(const struct conf *c, const char *name, char out[STATE_SECRET_MAX], struct str *why) {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof(path), "%s/%s", c->state_directory, name);
+bool state_secret_at(const char *path, char out[STATE_SECRET_MAX], struct str *why) {
     for (int i = 0; i < 2; i++) {
         if (read_word(path, out, STATE_SECRET_MAX) && strlen(out) == STATE_SECRET_MAX - 1)
             return true;
@@ -97,6 +95,12 @@ bool state_secret(const struct conf *c, const char *name, char out[STATE_SECRET_
         return true;
     str_printf(why, "%s: holds no secret of 64 characters and cannot be made\n", path);
     return false;
+}
+
+bool state_secret(const struct conf *c, const char *name, char out[STATE_SECRET_MAX], struct str *why) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%s", c->state_directory, name);
+    return state_secret_at(path, out, why);
 }
 
 static bool still_works(const struct conf *c, const char *key) {

@@ -13,6 +13,7 @@ must_check bool state_write_word(const char *path, const char *word, struct str 
 /* A secret of this installation in a file of state.directory, made when it is not there; the same for every process. */
 #define STATE_SECRET_MAX 65
 must_check bool state_secret(const struct conf *c, const char *name, char out[STATE_SECRET_MAX], struct str *why);
+must_check bool state_secret_at(const char *path, char out[STATE_SECRET_MAX], struct str *why);
 /* The demonstration key of this machine, made into var/demo.key and admitted by state when there is none that works;
  * refused on listeners that are not loopback. */
 must_check bool state_demo_key(const struct conf *c, char key[CONF_KEY_TEXT_MAX], struct str *why);

@@ -1,6 +1,7 @@
-/* The steps on the way in: HEAD to ADMIT. Each asks one room one thing; refusing is returning. */
+/* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
+#include "gateway/keys.h"
 #include "gateway/routes.h"
 #include "gateway/watch.h"
 
@@ -56,7 +57,7 @@ static const char *key_problem(const struct request *r, const struct conf_key *k
     if (!key)
         return conf_key_form(text) == KEY_FORM_MISTYPED ? "The API key is mistyped: its check characters do not match."
                                                         : "The API key is not valid.";
-    if (key->revoked || map_find(&r->gateway->revoked, span_of(key->id)))
+    if (keys_is_revoked(r->gateway, key))
         return "The API key is revoked.";
     if (r->began_wall_us >= key->expires_us)
         return "The API key is expired.";
@@ -130,7 +131,7 @@ enum walk step_rate(struct request *r) {
 static bool read_fallback(struct request *r, enum fallback *out) {
     static const char *const words[] = {"any", "same-model", "none"};
     struct span value = http_field_get(exchange_head(r->client), "x-tollgate-fallback", NULL);
-    *out = FALLBACK_ANY;
+    *out = r->key->fallback;
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (span_is_nocase(value, words[i])) {
             *out = (enum fallback)i;
@@ -295,99 +296,7 @@ enum walk step_cache(struct request *r) {
     return r->cache.result == CACHE_LEAD ? take_lead(r) : follow(r);
 }
 
-/* ---- HOLD ---- */
-
-static enum walk refuse_budget(struct request *r) {
-    const struct refusal *no = &r->hold.refusal;
-    char limit[MONEY_TEXT_MAX], spent[MONEY_TEXT_MAX], held[MONEY_TEXT_MAX], needed[MONEY_TEXT_MAX],
-        reset[CLOCK_TEXT_MAX];
-    const char *contact = r->key->team->contact;
-    bool resets = no->resets_us != INT64_MAX && no->resets_us > 0;
-    r->no_retry = r->hold.err == ERR_BUDGET;
-    r->retry_after_us =
-        r->no_retry || r->hold.err == ERR_PRICE ? 0 : US_PER_S; /* a share or a ledger comes back soon */
-    if (r->hold.err != ERR_BUDGET && r->hold.err != ERR_HOLD_SHARE)
-        return refuse(r, r->hold.err);
-    str_putc(&r->details, ',');
-    json_put_str(&r->details, "level", budget_level_names[no->level]);
-    json_put_raw(&r->details, "limit", span_of(money_text(no->limit_nanousd, limit)));
-    json_put_raw(&r->details, "spent", span_of(money_text(no->settled_nanousd, spent)));
-    json_put_raw(&r->details, "held", span_of(money_text(no->held_nanousd, held)));
-    json_put_raw(&r->details, "needed", span_of(money_text(no->needed_nanousd, needed)));
-    json_put_str(&r->details, "period", period_names[no->period]);
-    json_put_str(&r->details, "resets", resets ? clock_text(no->resets_us, reset) : NULL);
-    json_put_str(&r->details, "contact", contact);
-    return refuse_saying(
-        r, r->hold.err,
-        "%s The %s %s has %s USD a %s; %s USD are spent and %s USD are held; this call needs up to %s USD.%s%s%s%s",
-        err_row(r->hold.err)->text, budget_level_names[no->level], no->scope, limit, period_names[no->period], spent,
-        held, needed, resets ? " It resets at " : "", resets ? reset : "", contact ? " Contact: " : "",
-        contact ? contact : "");
-}
-
-static enum progress ask_ledger(struct request *r, int64_t needed) {
-    struct budget *b = r->gateway->budget;
-    if (r->hold.lease.open)
-        return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
-    return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, clock_wall_us(), &r->hold);
-}
-
-static int64_t price_choice(struct request *r) {
-    const struct choice *c = &r->plan.choices[r->at];
-    int64_t needed;
-    r->price = conf_price(r->conf, c->backend, c->model);
-    if (!r->price.known)
-        watch_price_unknown(r);
-    struct conf_model facts = conf_model_facts(r->conf, c->backend, c->model);
-    budget_bound(r->conf, &r->price, &r->call.size, facts.max_output_tok, &r->bound);
-    if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))
-        return INT64_MAX;
-    return needed;
-}
-
-enum walk step_hold(struct request *r) {
-    r->doing = "setting its worst-case cost aside";
-    if (request_asks(r)) {
-        int64_t needed = price_choice(r);
-        if (r->hold.lease.open && needed <= r->hold.lease.nanousd) {
-            r->asking = false;
-            return go(r, STATE_SEND);
-        }
-        request_answer(r, ask_ledger(r, needed));
-    }
-    if (r->asking)
-        return WALK_WAIT;
-    if (!r->hold.err)
-        return go(r, STATE_ADMIT);
-    if (r->hold.err != ERR_BUDGET || !attempt_pass_over(r, OUTCOME_OVER_BUDGET))
-        return refuse_budget(r);
-    r->asked = false;
-    return WALK_MORE;
-}
-
 /* ---- ADMIT ---- */
-
-static uint64_t add_admit(struct request *r) {
-    const char *plan[PLAN_MAX];
-    int64_t now_us = clock_wall_us();
-    bool raised = r->admitted_us != 0;
-    for (int i = 0; i < r->plan.n; i++)
-        plan[i] = r->plan.choices[i].target;
-    if (r->price.known)
-        audit_add(
-            r->gateway->audit,
-            &(struct audit_record){.kind = AUDIT_PRICE, .price = &r->price, .target = r->plan.choices[r->at].target},
-            now_us);
-    struct audit_record record = {.kind = raised ? AUDIT_HOLD : AUDIT_ADMIT,
-                                  .hold_nanousd = r->hold.lease.nanousd,
-                                  .plan = plan,
-                                  .n_plan = (size_t)r->plan.n};
-    record_of(r, &record);
-    uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
-    if (seq && !raised)
-        r->admitted_us = now_us;
-    return seq;
-}
 
 static bool log_may_fail(const struct request *r) {
     return r->conf->audit.when_full_serve;
@@ -397,7 +306,7 @@ enum walk step_admit(struct request *r) {
     r->doing = "writing its admit record";
     if (request_asks(r)) {
         r->admitted.err = ERR_AUDIT;
-        r->admitted.seq = audit_healthy(r->gateway->audit) || log_may_fail(r) ? add_admit(r) : 0;
+        r->admitted.seq = audit_healthy(r->gateway->audit) || log_may_fail(r) ? record_hold(r) : 0;
         request_answer(r, r->admitted.seq ? audit_written(r->gateway->audit, &r->admitted) : PROGRESS_DONE);
     }
     if (r->asking)

@@ -4,7 +4,10 @@
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+
+#define MARKER_MAX 256 /* bytes of the member "tollgate" */
 
 static bool can_take(const struct request *r) {
     return !r->client || exchange_unsent(r->client) < CLIENT_WINDOW;
@@ -39,15 +42,27 @@ static int64_t cost_with(const struct request *r, const struct usage *u) {
     return ours ? request_spent_nanousd(r) + (r->attempt ? price_cost(&r->price, u) : 0) : 0;
 }
 
-static const char *marker(const struct request *r, char out[256]) {
-    if (r->down == REASON_N)
-        return NULL;
-    snprintf(out, 256, "{\"degraded\":\"%s\"}", reason_names[r->down]);
-    return out;
+/* What the body says of an answer that is not what was asked for: the JSON of its member "tollgate"; NULL: nothing. */
+static const char *marker(const struct request *r, char out[MARKER_MAX]) {
+    struct str s;
+    str_init(&s, MARKER_MAX - 1);
+    if (r->down != REASON_N)
+        json_put_str(&s, "degraded", reason_names[r->down]);
+    if (r->answer->clamped_tok) {
+        char clamped[40];
+        snprintf(clamped, sizeof(clamped), "max_tokens=%" PRId64, r->answer->clamped_tok);
+        json_put_str(&s, "clamped", clamped);
+    }
+    if (r->answer->cut)
+        json_put_str(&s, "cut", "budget");
+    snprintf(out, MARKER_MAX, "{%s}", s.n ? s.at : "");
+    bool any = s.n > 0;
+    str_fini(&s);
+    return any ? out : NULL;
 }
 
 static bool write_event(struct request *r, const struct event *e) {
-    char mark[256];
+    char mark[MARKER_MAX];
     struct writer_extra extra = {.cost_nanousd = -1, .tollgate = marker(r, mark)};
     if (r->conf->disclose.cost && r->call.stream) /* a whole reply says it in its head */
         extra.cost_nanousd = cost_with(r, e->bits & EVENT_USAGE ? &e->usage : &r->answer->usage);
@@ -67,7 +82,7 @@ static bool write_event(struct request *r, const struct event *e) {
 }
 
 static void end_well(struct request *r) {
-    char mark[256];
+    char mark[MARKER_MAX];
     struct writer_extra extra = {.cost_nanousd =
                                      r->conf->disclose.cost && r->call.stream ? cost_with(r, &r->answer->usage) : -1,
                                  .tollgate = marker(r, mark)};

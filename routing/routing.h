@@ -19,8 +19,6 @@ struct routing;
 struct routing *routing_new(uint64_t seed); /* seed of all draws; 0: from the system */
 void routing_free(struct routing *r);
 
-enum fallback { FALLBACK_ANY, FALLBACK_SAME_MODEL, FALLBACK_NONE };
-
 struct needs {
     const struct conf *conf;
     const struct conf_key *key;

@@ -138,7 +138,10 @@ static enum err fit(const struct decode *d, const struct decode_ask *ask, struct
     int64_t room = d->plan.limits.max_context - (int64_t)r->ids.n;
     r->n_prompt = (int64_t)r->ids.n;
     r->max_out = ask->max_output_tok < 0 ? room : ask->max_output_tok;
-    return room < 0 || r->max_out > room || (ask->max_output_tok < 0 && room == 0) ? ERR_CONTEXT : ERR_NONE;
+    bool fits = room >= 0 && r->max_out <= room;
+    if (ask->cap_tok > 0 && r->max_out > ask->cap_tok)
+        r->max_out = ask->cap_tok;
+    return !fits || (ask->max_output_tok < 0 && room == 0) ? ERR_CONTEXT : ERR_NONE;
 }
 
 static void prepare(const struct decode *d, const struct decode_ask *ask, struct decode_run *r) {

@@ -32,6 +32,7 @@ struct decode_ask {
     size_t n_messages;
     struct span prompt;     /* completions: raw text, when n_messages is 0 */
     int64_t max_output_tok; /* -1: up to the context */
+    int64_t cap_tok;        /* it ends here in any case, with "length": what is held for it; 0: no cap */
     double temperature;     /* 0: greedy */
     double top_p;           /* 1: off */
     bool seeded;

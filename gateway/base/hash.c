@@ -95,6 +95,19 @@ bool base64_read(struct span text, struct str *out) {
     return whole && text.n % 4 != 1 && !(bits & ((1u << n_bits) - 1)) && !out->over;
 }
 
+void sha256_one(struct sha256 *s, struct span bytes, uint8_t out[SHA256_BYTES]) {
+    int ok = EVP_DigestInit_ex2(s->context, NULL, NULL);
+    assert(ok == 1);
+    sha256_add(s, bytes);
+    ok = EVP_DigestFinal_ex(s->context, out, NULL);
+    assert(ok == 1);
+}
+
+void sha256_free(struct sha256 *s) {
+    EVP_MD_CTX_free(s->context);
+    free(s);
+}
+
 char *hex_put(const uint8_t *bytes, size_t n, char *out) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < n; i++) {

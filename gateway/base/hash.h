@@ -13,6 +13,9 @@ struct sha256;                                                                  
 struct sha256 *sha256_new(void);
 void sha256_add(struct sha256 *s, struct span bytes);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]); /* also frees s */
+/* A digest of its own with a context that is kept: for many small pieces. Before anything is added. */
+void sha256_one(struct sha256 *s, struct span bytes, uint8_t out[SHA256_BYTES]);
+void sha256_free(struct sha256 *s);
 
 #define BASE64_MAX(n) (((n) + 2) / 3 * 4 + 1)                       /* characters and the NUL */
 char *base64_put(const uint8_t *bytes, size_t n, char *out);        /* padded, NUL-terminated; returns out */

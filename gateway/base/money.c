@@ -1,5 +1,5 @@
-/* Money as integers, from decimal text to the cost of a call. Always true here: no floating point, no wrapping product
- * (what does not fit is refused or becomes INT64_MAX), and one rounding, upwards, over the whole sum of a request. */
+/* Money as integers, read from decimal text and written as it. Always true here: no floating point, and what does not fit
+ * is refused. */
 #include "gateway/base/money.h"
 
 #include "gateway/base/json.h"
@@ -10,11 +10,6 @@
 #define EXPONENT_MAX 1000000  /* larger exponents stop here: their value is zero or too large in any case */
 #define NANO_DIGITS 9         /* decimal digits of a nano-dollar */
 #define PICO_DIGITS 12        /* decimal digits of a pico-dollar */
-#define FACTOR_DIGITS 4       /* decimal digits of FACTOR_ONE */
-#define WIDE_MAX (~(wide)0)   /* stands for "too large" in sums of products */
-#define WIDE_DIGITS 39        /* decimal digits of WIDE_MAX */
-
-__extension__ typedef unsigned __int128 wide;
 
 /* --- reading --- */
 
@@ -178,83 +173,4 @@ char *money_text(int64_t nanousd, char out[MONEY_TEXT_MAX]) {
 void money_put(struct str *out, const char *name, int64_t nanousd) {
     char text[MONEY_TEXT_MAX];
     json_put_raw(out, name, span_of(money_text(nanousd, text)));
-}
-
-/* --- cost --- */
-
-static wide wide_add(wide a, wide b) {
-    wide out;
-    return __builtin_add_overflow(a, b, &out) ? WIDE_MAX : out;
-}
-
-static wide wide_product(wide a, wide b) {
-    wide out;
-    return __builtin_mul_overflow(a, b, &out) ? WIDE_MAX : out;
-}
-
-static int64_t dearest(const struct price *p) {
-    int64_t most = 0;
-#define X(name) most = p->name > most ? p->name : most;
-    USAGE_LINES(X)
-#undef X
-    return most;
-}
-
-/* The price of a line: as the row says, else as its side's own line, else as the row's dearest: never silently 0. */
-static int64_t line_price(const struct price *p, int64_t said, int64_t side) {
-    if (said >= 0)
-        return said;
-    return side >= 0 ? side : dearest(p);
-}
-
-static wide line_cost(int64_t count, int64_t price) {
-    return count <= 0 ? 0 : wide_product((wide)count, (wide)price);
-}
-
-/* Which of `in` and `out` prices a line that the row does not know. */
-#define SIDE_in p->in
-#define SIDE_cache_read p->in
-#define SIDE_cache_write_5m p->in
-#define SIDE_cache_write_1h p->in
-#define SIDE_in_audio p->in
-#define SIDE_out p->out
-#define SIDE_out_audio p->out
-#define SIDE_web_search p->out
-
-/* In 1/FACTOR_ONE pico-dollars, so that a factor costs no digit; WIDE_MAX when it does not fit. */
-static wide cost_scaled(const struct price *p, const struct usage *u) {
-    if (!p->known)
-        return 0;
-    wide sum = p->call > 0 ? (wide)p->call : 0;
-#define X(name) sum = wide_add(sum, line_cost(u->name, line_price(p, p->name, SIDE_##name)));
-    USAGE_LINES(X)
-#undef X
-    return p->factor > 0 ? wide_product(sum, (wide)p->factor) : 0;
-}
-
-int64_t price_cost_sum(const struct price_use *uses, size_t n) {
-    const wide unit = (wide)(FACTOR_ONE * PICO_PER_NANO);
-    wide scaled = 0;
-    for (size_t i = 0; i < n; i++)
-        scaled = wide_add(scaled, cost_scaled(uses[i].price, uses[i].usage));
-    wide nano = scaled / unit + (scaled % unit != 0);
-    return nano > (wide)INT64_MAX ? INT64_MAX : (int64_t)nano;
-}
-
-int64_t price_cost(const struct price *p, const struct usage *u) {
-    return price_cost_sum(&(struct price_use){p, u}, 1);
-}
-
-char *price_pico_text(const struct price *p, const struct usage *u, char out[PICO_TEXT_MAX]) {
-    wide scaled = cost_scaled(p, u), whole = scaled / (wide)FACTOR_ONE;
-    char digits[WIDE_DIGITS + 1], *at = digits + WIDE_DIGITS;
-    *at = '\0';
-    do
-        *--at = (char)('0' + (int)(whole % 10));
-    while ((whole /= 10) != 0);
-    int fraction = (int)(scaled % (wide)FACTOR_ONE);
-    int n = snprintf(out, PICO_TEXT_MAX, fraction ? "%s.%0*d" : "%s", at, FACTOR_DIGITS, fraction);
-    while (fraction && out[n - 1] == '0')
-        out[--n] = '\0';
-    return out;
 }

@@ -4,28 +4,44 @@
 
 #include "gateway/base/span.h"
 
-/* The priced lines, each counted once: `in` is uncached input; `out` is all output, reasoning included. */
+/* The priced lines, each counted once: `in` is input that no other line counts; `out` is output, reasoning included, that
+ * is neither sound nor picture. */
 #define USAGE_LINES(X)                                                                                                 \
     X(in)                                                                                                              \
     X(cache_read)                                                                                                      \
     X(cache_write_5m)                                                                                                  \
     X(cache_write_1h)                                                                                                  \
     X(in_audio)                                                                                                        \
+    X(cache_read_audio)                                                                                                \
+    X(in_image)                                                                                                        \
     X(out)                                                                                                             \
     X(out_audio)                                                                                                       \
-    X(web_search)
+    X(out_image)                                                                                                       \
+    X(images_in)                                                                                                       \
+    X(images)                                                                                                          \
+    X(seconds)                                                                                                         \
+    X(characters)                                                                                                      \
+    X(web_search)                                                                                                      \
+    X(file_search)                                                                                                     \
+    X(code_session)
+
+/* How the provider served the call, by its own word in the answer; dearer ones stand later. */
+enum usage_tier { TIER_STANDARD, TIER_BATCH, TIER_FLEX, TIER_PRIORITY, TIER_FAST, TIER_N };
+extern const char *const usage_tier_names[TIER_N];
 
 struct usage {
-#define X(name) int64_t name; /* tokens (web_search: calls) */
+#define X(name) int64_t name; /* tokens; pictures, seconds, characters; calls; sessions */
     USAGE_LINES(X)
 #undef X
-    int64_t reasoning; /* tokens inside `out`; for show, never priced */
-    bool reported;     /* the provider gave these numbers */
-    bool estimated;    /* at least one number is ours */
+    int64_t reasoning;    /* tokens inside `out`; priced apart only where a price row says so */
+    enum usage_tier tier; /* what the answer reported; nothing reported: standard */
+    bool regional;        /* served in a named region, which some providers price apart */
+    bool reported;        /* the provider gave these numbers */
+    bool estimated;       /* at least one number is ours */
 };
 
 void usage_add(struct usage *to, const struct usage *more);
-int64_t usage_in_tok(const struct usage *u); /* all input: in + cached + written + audio */
+int64_t usage_in_tok(const struct usage *u); /* all input tokens, cached, written, sound and pictures included */
 int64_t usage_out_tok(const struct usage *u);
 
 /* Sizes from which a bound is made: nothing here depends on a tokenizer. */
@@ -39,6 +55,17 @@ struct call_size {
     int64_t max_output_tok; /* as asked, of one choice; -1: not said */
     int64_t choices;        /* n, at least 1; for embeddings 0: no output is priced */
     int64_t token_inputs;   /* tokens given as ids (embeddings, completions) */
+
+    /* What the provider's own tools may do in one call; INT64_MAX: no bound, and `open` says which field leaves it so. */
+    int64_t web_searches, file_searches, code_sessions;
+    int64_t server_turns; /* times that the provider reads everything again with what its tools found */
+    char open[192];       /* "tools[0] (web_search) has no max_uses"; empty: all is bounded */
+
+    unsigned tiers;    /* bits 1 << enum usage_tier that the call may get; 0: it names none */
+    bool region_free;  /* it says that no region is asked for */
+    bool region_asked; /* it names one */
+    bool writes_known; /* the two below are known; false: everything may be written to a cache */
+    bool writes_5m, writes_1h;
 };
 
 /* Capabilities a call needs, and a model may lack. */

@@ -80,14 +80,14 @@ static int parse_call(struct explain *e) {
 static void put_cost(struct explain *e, struct str *out) {
     for (int i = 0; i < e->plan.n; i++) {
         const struct choice *c = &e->plan.choices[i];
-        struct price price = conf_price(e->conf, c->backend, c->model);
+        struct price price = conf_price(e->conf, c->backend, c->model, clock_wall_us());
         struct conf_model facts = conf_model_facts(e->conf, c->backend, c->model);
         struct bound bound;
         char text[MONEY_TEXT_MAX];
-        budget_bound(e->conf, &price, &e->call.size, facts.max_output_tok, &bound);
+        budget_bound(e->conf, &price, &e->call.size, &facts, &bound);
         str_printf(out, "hold on %s: ", c->target);
-        if (!price.known)
-            str_puts(out, "no price is known: refused with 403 price_unknown where a budget applies\n");
+        if (bound.why[0])
+            str_printf(out, "no bound: %s; refused with 403 price_unknown where a budget applies\n", bound.why);
         else
             str_printf(out, "at most %s USD (%" PRId64 " input and %" PRId64 " output tokens; price %s)\n",
                        money_text(bound.nanousd, text), bound.in_tok, bound.out_tok, price.digest);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #define TRIES_MAX 32
-#define SCALED_PER_NANO ((__int128)FACTOR_ONE * PICO_PER_NANO)
 #define ADJUST_BYTES_MAX ((size_t)256 << 10)
 
 enum {
@@ -40,12 +39,12 @@ static const char *const names[S_PICKED] = {"attempts",      "cost_nanousd", "li
 struct known {
     int64_t cost, list;
     size_t n;
-    __int128 tries[]; /* cost and list cost of each, in 1/10^4 pico-dollars */
+    __int128 tries[]; /* cost and list cost of each, in 1/10^12 pico-dollars */
 };
 
 struct one_try {
     struct json target, upstream_key, usage;
-    __int128 was, is, list_was, list_is; /* 1/10^4 pico-dollars */
+    __int128 was, is, list_was, list_is; /* 1/10^12 pico-dollars */
     bool repriced;
 };
 
@@ -60,12 +59,7 @@ struct repricing {
 
 /* ---- numbers ---- */
 
-static int64_t ceil_nano(__int128 scaled) {
-    __int128 whole = scaled / SCALED_PER_NANO;
-    return (int64_t)(whole + (scaled > 0 && scaled % SCALED_PER_NANO != 0));
-}
-
-/* A signed number of 1/10^4 pico-dollars as decimal pico-dollars. */
+/* A signed number of 1/10^12 pico-dollars as decimal pico-dollars. */
 static char *pico_text(__int128 scaled, char out[PICO_TEXT_MAX]) {
     char digits[PICO_TEXT_MAX], *at = digits + sizeof digits - 1;
     unsigned __int128 size = scaled < 0 ? -(unsigned __int128)scaled : (unsigned __int128)scaled;
@@ -74,9 +68,9 @@ static char *pico_text(__int128 scaled, char out[PICO_TEXT_MAX]) {
     do {
         *--at = (char)('0' + (int)(size % 10));
         size /= 10;
-        if (++n == 4)
+        if (++n == SPEND_SCALE_DIGITS)
             *--at = '.';
-    } while ((size || n < 5) && at > digits + 2);
+    } while ((size || n <= SPEND_SCALE_DIGITS) && at > digits + 2);
     snprintf(out, PICO_TEXT_MAX, "%s%s", scaled < 0 ? "-" : "", at);
     size_t end = strlen(out);
     while (out[end - 1] == '0')
@@ -91,6 +85,11 @@ static struct usage read_usage(struct json v) {
 #define X(name) u.name = spend_number(json_get(v, #name));
     USAGE_LINES(X)
 #undef X
+    u.reasoning = spend_number(json_get(v, "reasoning"));
+    u.regional = json_get(v, "regional").kind == JSON_TRUE;
+    for (int tier = 0; tier < TIER_N; tier++)
+        if (json_is(json_get(v, "tier"), usage_tier_names[tier]))
+            u.tier = (enum usage_tier)tier;
     return u;
 }
 
@@ -170,7 +169,7 @@ static bool is_asked(const struct reprice_ask *ask, struct span target) {
 }
 
 /* False: conf has no known price for it any more. */
-static bool price_try(const struct reprice_ask *ask, struct one_try *t) {
+static bool price_try(const struct reprice_ask *ask, struct one_try *t, int64_t at_us) {
     char space[SPEND_TEXT_MAX];
     struct span target = spend_text(t->target, space), model = target, backend;
     t->is = t->was;
@@ -179,7 +178,7 @@ static bool price_try(const struct reprice_ask *ask, struct one_try *t) {
         return true;
     span_cut(&model, '/', &backend);
     const struct conf_backend *b = conf_find_backend(ask->conf, backend);
-    struct price price = b ? conf_price(ask->conf, b, model) : (struct price){0}, list = price;
+    struct price price = b ? conf_price(ask->conf, b, model, at_us) : (struct price){0}, list = price;
     struct usage used = read_usage(t->usage);
     if (!price.known)
         return false;
@@ -270,7 +269,7 @@ static void reprice(struct repricing *g, struct span request, const struct json 
             tries[i].was += k->tries[2 * i];
             tries[i].list_was += k->tries[2 * i + 1];
         }
-        if (!price_try(g->ask, &tries[i])) {
+        if (!price_try(g->ask, &tries[i], admitted_us)) {
             g->out->unknown++;
             return;
         }
@@ -280,8 +279,9 @@ static void reprice(struct repricing *g, struct span request, const struct json 
     }
     g->out->requests += any;
     int64_t before = cost + (k ? k->cost : 0), list_before = list + (k ? k->list : 0);
-    struct change c = {request, got, tries, n, admitted_us, ceil_nano(sum) - before, ceil_nano(list_sum) - list_before,
-                       before};
+    struct change c = {
+        request, got, tries, n, admitted_us, spend_ceil_nano(sum) - before, spend_ceil_nano(list_sum) - list_before,
+        before};
     if (any && (c.cost || c.list))
         put_adjust(g, &c);
 }

@@ -1,4 +1,4 @@
-/* CORRECTIONS: what a period would cost at today's prices, from the usage that its settles recorded, and the adjust records
+/* CORRECTIONS: what a period would cost at the prices that today's conf has for it, from the usage that its settles recorded, and the adjust records
  * that make the bill say so.
  *
  *     settle's tries x today's rows - (what they were priced at + every adjust since) -> adjust, where that is not 0

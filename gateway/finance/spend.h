@@ -145,8 +145,11 @@ bool spend_instant(struct json v, int64_t *us);
 /* "backend/model@3": all of it, its backend, or its adapter. */
 struct span spend_part_of_target(enum spend_by by, struct span target);
 int64_t spend_number(struct json v);
-/* A try's cost as a signed number of 1/10^4 pico-dollars, from its decimal text. */
+/* A try's cost as a signed number of 1/10^12 pico-dollars, from its decimal text; and such a sum in nano-dollars, rounded up. */
+#define SPEND_SCALE_DIGITS 12
+#define SPEND_SCALED_PER_NANO ((__int128)INT64_C(1000000000000) * PICO_PER_NANO)
 must_check bool spend_pico(struct json v, __int128 *scaled);
+int64_t spend_ceil_nano(__int128 scaled);
 
 /* What the report says of the log itself. A closed month says what was true when it was closed. */
 struct spend_log {

@@ -6,7 +6,6 @@
 
 #define TRIES_MAX 32                 /* a record has no more */
 #define QUARTER_US (15 * US_PER_MIN) /* no zone changes its clock inside one */
-#define SCALED_PER_NANO ((__int128)FACTOR_ONE * PICO_PER_NANO)
 
 /* In the order in which a record has them. */
 enum {
@@ -208,18 +207,13 @@ static size_t read_tries(struct json attempts, struct one_try tries[TRIES_MAX]) 
     return n;
 }
 
-static int64_t ceil_nano(__int128 scaled) {
-    __int128 whole = scaled / SCALED_PER_NANO;
-    return (int64_t)(whole + (scaled > 0 && scaled % SCALED_PER_NANO != 0));
-}
-
 /* What a try adds to a running sum that is rounded up: so parts add up to the rounded whole. */
 static int64_t share_of(struct json pico, __int128 *sum) {
     __int128 scaled, before = *sum;
     if (!spend_pico(pico, &scaled))
         return 0;
     *sum += scaled;
-    return ceil_nano(*sum) - ceil_nano(before);
+    return spend_ceil_nano(*sum) - spend_ceil_nano(before);
 }
 
 static void less(struct spend *s, struct spend_sums *from, const struct spend_sums *part) {

@@ -12,13 +12,22 @@ const char *const spend_columns[SPEND_COLUMNS_N] = {
 #undef X
 };
 
+static struct usage usage_of(const struct spend_sums *t) {
+    struct usage u = {0};
+#define X(name) u.name = t->at[SPEND_##name];
+    USAGE_LINES(X)
+#undef X
+    return u;
+}
+
 int64_t spend_in_tok(const struct spend_sums *t) {
-    return t->at[SPEND_in] + t->at[SPEND_cache_read] + t->at[SPEND_cache_write_5m] + t->at[SPEND_cache_write_1h] +
-           t->at[SPEND_in_audio];
+    struct usage u = usage_of(t);
+    return usage_in_tok(&u);
 }
 
 int64_t spend_out_tok(const struct spend_sums *t) {
-    return t->at[SPEND_out] + t->at[SPEND_out_audio];
+    struct usage u = usage_of(t);
+    return usage_out_tok(&u);
 }
 
 void spend_init(struct spend *s) {

@@ -16,13 +16,17 @@ struct engine_house {
     struct flow f;
 };
 
-static void open_house(struct engine_house *h, bool late) {
+static void open_house_on(struct engine_house *h, const char *head, bool late) {
     char conf[4096];
     struct model_shape shape = shape_small;
     shape.seed = 5;
     random_model_write(&h->model, &shape);
-    snprintf(conf, sizeof conf, "%s\"%s\"}\n", CONF_HEAD, h->model.directory);
+    snprintf(conf, sizeof conf, "%s\"%s\"}\n", head, h->model.directory);
     flow_open(&h->f, conf, late);
+}
+
+static void open_house(struct engine_house *h, bool late) {
+    open_house_on(h, CONF_HEAD, late);
 }
 
 static void close_house(struct engine_house *h) {
@@ -118,4 +122,24 @@ Test(engine_house, a_client_that_leaves_ends_its_run) {
         UNTIL(&h.f, flow_idle(&h.f));
         close_house(&h);
     }
+}
+
+#define CAPPED                                                                                                         \
+    "listen: [{address: \"127.0.0.1:0\"}]\n"                                                                           \
+    "admin: {address: \"127.0.0.1:0\", token: admin-token-0123456789}\n"                                               \
+    "node: test\nstate: {directory: @DIR@/state}\naudit: {directory: @DIR@/audit}\nlog: {level: error}\n"              \
+    "hold: {output_cap: 5, max_share_key: \"100%\"}\naliases: {m: local/small}\n" FLOW_TEAMS "backends:\n"             \
+    "  local: {protocol: decode, name: small, max_context: 64, max_sequences: 4, threads: 1, price: {input: 1 "        \
+    "USD/1M, output: 2 USD/1M}, model: "
+
+Test(engine_house, it_stops_at_the_exact_token_that_is_held) {
+    struct engine_house h;
+    open_house_on(&h, CAPPED, true);
+    struct caller *c =
+        flow_call(&h.f, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"temperature\":0}");
+    UNTIL(&h.f, c->whole);
+    cr_expect_not_null(strstr(c->body.at, "\"completion_tokens\":5,"), "%s", c->body.at);
+    cr_expect_not_null(strstr(c->body.at, "\"finish_reason\":\"length\""));
+    cr_expect_eq(json_get(flow_record(&h.f, "settle", 0), "overrun").kind, JSON_NONE);
+    close_house(&h);
 }

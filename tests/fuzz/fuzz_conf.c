@@ -17,7 +17,7 @@ static void use(const struct conf *c) {
     assert(out.n == 0);
     conf_print_effective(c, &out);
     for (size_t i = 0; i < c->n_backends; i++)
-        conf_price(c, &c->backends[i], SPAN("gpt-5"));
+        conf_price(c, &c->backends[i], SPAN("gpt-5"), 0);
     conf_find_alias(c, SPAN("gpt-5"), &captured);
     str_fini(&out);
 }

@@ -20,6 +20,7 @@ conf/directives_names.c test_conf_schema.c the same
 conf/json_tree.c test_conf_tree.c two readers of one tree
 conf/yaml.c test_conf_tree.c the same
 conf/price_file.c test_conf_price.c prices are read through the files that hold them
+conf/price_row.c test_conf_price.c the same
 conf/read.c test_conf_bad.c each way a section can be wrong
 conf/state_act.c test_conf_state.c acts are seen through the overlay
 conf/value_text.c test_conf_value.c values of both files in one table
@@ -28,8 +29,15 @@ audit/file.c test_writer.c a file is written and synced by its two threads
 audit/append.c test_audit.c a record is seen in the file it went to
 audit/open.c test_audit.c the same
 audit/written.c test_audit.c the same
+audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
+budget/redis_call.c test_redis_ledger.c one ledger, seen through its door over a real Redis
+budget/redis_down.c test_redis_ledger.c the same
+budget/redis_job.c test_redis_ledger.c the same
+budget/redis_settle.c test_redis_ledger.c the same
+budget/redis_sync.c test_redis_ledger.c the same
+budget/redis_words.c test_redis_ledger.c the same
 backends/anthropic_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/anthropic_turn.c test_call_write.c the cuts of a call are seen in the call written
 backends/anthropic_write.c test_answer_writer.c written answers are read again
@@ -77,7 +85,6 @@ gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
 gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
-gateway/cli/books.c test_cli_books.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same
@@ -85,7 +92,11 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin admin_books admin_finance alert watch admin_keys attempt body gateway main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared '
+walk=' admin admin_finance alert watch admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk=' admin admin_books admin_finance alert watch
+ keys recent self_service admin_requests client
+ admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+walk=" $(echo $walk) "
 
 bad=0
 has_test() {

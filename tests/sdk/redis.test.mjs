@@ -7,7 +7,7 @@ const ready = async (g) => JSON.parse(await (await g.admin('/readyz')).text());
 
 test('a gateway starts without its Redis, says so, and uses it once it is there', { timeout: 60000 }, async () => {
   const up = await mock(usual()), redis = new Redis(['--requirepass', 'redis-canary-77']);
-  const g = await new Gateway(simple(up, { redis: { url: redis.url, password: 'redis-canary-77', timeout: '200ms' } })).start();
+  const g = await new Gateway(simple(up, { redis: { url: redis.url, password: 'redis-canary-77', timeout: '200ms', when_down: { budget: 'allow' } } })).start();
   assert.equal((await g.chat()).status, 200);
   assert.match(g.log, /redis unix:\S+ is not to be had: cannot connect: No such file or directory; the gateway goes on without it/);
   assert.equal((await ready(g)).redis.state, 'down');

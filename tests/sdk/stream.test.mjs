@@ -488,7 +488,7 @@ test('S-19 an empty 200 is a failure that may be tried again; an empty answer th
   }
 });
 
-test('S-20 usage that the gateway does not know is relayed as given, and sums are never its own', async () => {
+test('S-20 usage that the gateway does not know is relayed as given, and what the total holds beyond its parts is billed as output', async () => {
   const h = await bothHouse(() => {});
   const usage = { prompt_tokens: 3, completion_tokens: 7, total_tokens: 298, completion_tokens_details: { reasoning_tokens: 5, odd_tokens: 288 }, odd: { deep: [1, { x: 1.50 }] } };
   h.up.answer = (request, response, call) => (call.body.stream
@@ -500,7 +500,7 @@ test('S-20 usage that the gateway does not know is relayed as given, and sums ar
   const { cost, ...told } = parsed(c.text).at(-2)[1].usage;
   assert.deepEqual(told, usage);
   assert.ok(cost > 0);
-  for (const id of [plain.id, c.id]) { const r = await h.g.settled(id); assert.deepEqual([usageOf(r), r.estimated ?? false], [{ in: 3, out: 7 }, false]); }
+  for (const id of [plain.id, c.id]) { const r = await h.g.settled(id); assert.deepEqual([usageOf(r), r.estimated ?? false], [{ in: 3, out: 295 }, false]); }
   const d = DIALECTS.responses;
   const ended = JSON.parse(d.tail[0].split('data: ')[1]).response;
   for (const status of ['incomplete', 'failed']) {
@@ -508,7 +508,7 @@ test('S-20 usage that the gateway does not know is relayed as given, and sums ar
     h.up.answer = (request, response) => sse(response, [...d.head, ...d.parts.text, frame({ type: `response.${status}`, response: value, sequence_number: 9 })].join(''));
     const got = await ask(h.g, d.path, stream(d)).done;
     const record = await h.g.settled(got.id);
-    assert.deepEqual(usageOf(record), { in: 3, out: 7 }, status);
+    assert.deepEqual(usageOf(record), { in: 3, out: 295 }, status);
     assert.equal(record.estimated ?? false, false, `${status}: the provider told it`);
     if (status === 'incomplete') assert.equal(parsed(got.text).at(-1)[1].response.usage.total_tokens, 298);
     else assert.match(got.text, d.failed);

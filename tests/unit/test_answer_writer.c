@@ -54,7 +54,7 @@ static const struct {
      "\"function\":{"
      "\"name\":\"g\",\"arguments\":\"[]\"}}]},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\n\"usage\":{"
      "\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":298}}",
-     "t0.0[Hi\xf0\x9f\x98\x80]o0.0[af]a0.0[{}]o0.1[bg]a0.1[[]]f0.0[tool_calls] usage 3/2"},
+     "t0.0[Hi\xf0\x9f\x98\x80]o0.0[af]a0.0[{}]o0.1[bg]a0.1[[]]f0.0[tool_calls] usage 3/295"},
     {ENDPOINT_COMPLETIONS,
      "{\"id\":\"c1\",\"object\":\"text_completion\",\"created\":5,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":"
      "\"a\","

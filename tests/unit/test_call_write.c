@@ -128,3 +128,78 @@ Test(call_write, endpoints_and_credentials) {
     cr_expect_str_eq(dialect_heartbeat(DIALECT_OPENAI), ": ping\n\n");
     cr_expect_str_eq(dialect_heartbeat(DIALECT_ANTHROPIC), "event: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
+
+/* ---- clamping ---- */
+
+static void clamped(enum endpoint e, const char *text, int64_t tok, struct str *out) {
+    struct call_case c;
+    struct call_pieces pieces;
+    call_case_open(&c, e, text);
+    cr_assert(c.good, "%s", c.fault.text);
+    c.call.clamped_tok = tok;
+    cr_assert(call_write(&c.call, SPAN("m"), &c.arena, &pieces));
+    cr_assert_leq(pieces.n, CALL_PIECES_MAX);
+    for (size_t i = 0; i < pieces.n; i++)
+        str_put(out, pieces.at[i]);
+    call_case_close(&c);
+}
+
+Test(call_write, a_clamp_rewrites_the_field_that_the_call_uses) {
+    static const struct {
+        enum endpoint endpoint;
+        const char *text, *expect;
+    } rows[] = {
+        {ENDPOINT_CHAT, "{\"max_tokens\" : 4000 ,\"model\":\"a\",\"messages\":[]}",
+         "{\"max_tokens\" : 300 ,\"model\":\"m\",\"messages\":[]}"},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"max_completion_tokens\":4000,\"max_tokens\":5000,\"messages\":[]}",
+         "{\"model\":\"m\",\"max_completion_tokens\":300,\"max_tokens\":300,\"messages\":[]}"},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"max_completion_tokens\":200,\"max_tokens\":5000,\"messages\":[]}",
+         "{\"model\":\"m\",\"max_completion_tokens\":200,\"max_tokens\":300,\"messages\":[]}"},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"messages\":[],\"stream\":true}",
+         "{\"model\":\"m\",\"messages\":[],\"stream\":true,\"stream_options\":{\"include_usage\":true},"
+         "\"max_completion_tokens\":300}"},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"max_completion_tokens\":null,\"messages\":[]}",
+         "{\"model\":\"m\",\"max_completion_tokens\":300,\"messages\":[]}"},
+        {ENDPOINT_COMPLETIONS, "{\"model\":\"a\",\"prompt\":\"p\"}",
+         "{\"model\":\"m\",\"prompt\":\"p\",\"max_tokens\":300}"},
+        {ENDPOINT_MESSAGES, "{\"max_tokens\":4000,\"messages\":[],\"model\":\"a\"}",
+         "{\"max_tokens\":300,\"messages\":[],\"model\":\"m\"}"},
+        {ENDPOINT_RESPONSES, "{\"model\":\"a\",\"input\":\"i\"}",
+         "{\"model\":\"m\",\"input\":\"i\",\"max_output_tokens\":300}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct str out;
+        str_init(&out, 1 << 16);
+        clamped(rows[i].endpoint, rows[i].text, 300, &out);
+        cr_expect_str_eq(out.at, rows[i].expect);
+        str_fini(&out);
+    }
+}
+
+Test(call_write, what_a_cut_would_break_may_not_be_clamped) {
+    static const struct {
+        enum endpoint endpoint;
+        const char *text;
+        bool may;
+    } rows[] = {
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"messages\":[]}", true},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"messages\":[],\"response_format\":{\"type\":\"text\"}}", true},
+        {ENDPOINT_CHAT, "{\"model\":\"a\",\"messages\":[],\"response_format\":{\"type\":\"json_object\"}}", false},
+        {ENDPOINT_CHAT,
+         "{\"model\":\"a\",\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}", false},
+        {ENDPOINT_RESPONSES, "{\"model\":\"a\",\"input\":\"i\",\"text\":{\"format\":{\"type\":\"json_object\"}}}",
+         false},
+        {ENDPOINT_MESSAGES,
+         "{\"model\":\"a\",\"max_tokens\":4000,\"messages\":[],\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":"
+         "1024}}",
+         false},
+        {ENDPOINT_EMBEDDINGS, "{\"model\":\"a\",\"input\":\"i\"}", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct call_case c;
+        call_case_open(&c, rows[i].endpoint, rows[i].text);
+        cr_assert(c.good, "%s", c.fault.text);
+        cr_expect_eq(call_may_clamp(&c.call, 300), rows[i].may, "%s", rows[i].text);
+        call_case_close(&c);
+    }
+}

@@ -78,13 +78,13 @@ Test(conf_backend, the_embedded_one) {
     cr_expect_eq(a->decode.max_sequences, 64);
     cr_expect_eq(a->decode.batch_tokens, 2048);
     cr_expect_null(a->url);
-    struct price p = conf_price(c, a, SPAN("tiny"));
+    struct price p = conf_price(c, a, SPAN("tiny"), 0);
     cr_expect(p.known && p.free, "an explicit zero is free");
     cr_expect_str_eq(b->decode.model, "/abs");
     cr_expect_str_eq(b->decode.name, "base");
     cr_expect_str_eq(b->decode.dtype, "bf16");
     cr_expect_eq(b->decode.threads, 2);
     cr_expect_eq(conf_model_facts(c, b, SPAN("base")).context_tok, 32);
-    cr_expect_not(conf_price(c, b, SPAN("base")).known, "no price is never a free one");
+    cr_expect_not(conf_price(c, b, SPAN("base"), 0).known, "no price is never a free one");
     conf_drop(c);
 }

@@ -68,11 +68,6 @@ static const struct bad later_rows[] = {
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:46: error: 'hedge' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], shadow: {}}}\n", "2:46: error: 'shadow' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {}}}\n", "2:46: error: 'canary' is not supported yet"},
-    {TEAM("budgets: [{limit: 1 USD, period: day, at_limit: degrade}]"),
-     "1:61: error: at_limit: degrade is not supported yet"},
-    {TEAM("self_service: {}"), "1:13: error: 'self_service' is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", strict: true}]"), "1:112: error: strict: true is not supported yet"},
-    {TEAM("keys: [{name: k, sha256: " HEX64 ", fallback: none}]"), "1:114: error: fallback: none is not supported yet"},
 };
 
 static const struct bad value_rows[] = {
@@ -86,6 +81,8 @@ static const struct bad value_rows[] = {
     {"disclose: {cost: yes}\n", "1:18: error: expected true or false, found 'yes'"},
     {"disclose: {cost: \"true\"}\n", "1:18: error: expected true or false"},
     {"hold: {max_share_key: 0.25}\n", "1:23: error: expected a share, as 25%, found '0.25'"},
+    {TEAM("budgets: [{limit: 1 USD, period: day, at_limit: stop}]"),
+     "1:61: error: 'stop' is no at_limit (refuse, degrade, clamp)"},
     {TEAM("budgets: [{limit: 1 USD, period: day, warn: 50%}]"), "1:57: error: expected a list of at most 8 shares"},
     {TEAM("budgets: [{limit: 1 USD, period: day, warn: [50%, 120%]}]"), "1:63: error: warn must be from 0.01% to 100%"},
     {TEAM("budgets: [{limit: 1 USD, period: day, warn: [[50%]]}]"), "1:58: error: expected a share, found a list"},

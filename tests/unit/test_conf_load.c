@@ -101,7 +101,7 @@ Test(conf_load, the_shipped_file_serves_the_tiny_model_without_any_key) {
     cr_expect_eq(b->protocol, PROTOCOL_DECODE);
     cr_expect_str_eq(b->decode.model, "conf/tiny/base");
     cr_expect_not(b->off);
-    struct price p = conf_price(l.conf, b, SPAN("tiny"));
+    struct price p = conf_price(l.conf, b, SPAN("tiny"), 0);
     cr_expect(p.known && !p.free);
     cr_expect_eq(p.in, 50000);
     cr_expect(conf_find_backend(l.conf, SPAN("openai"))->off);

@@ -1,0 +1,13 @@
+/* Which ledger the house has: memory, or Redis where conf names one. */
+#ifndef TOLLGATE_GATEWAY_LEDGER_H
+#define TOLLGATE_GATEWAY_LEDGER_H
+
+#include "gateway/gateway.h"
+
+/* Before the log is read back. False with a sentence. */
+must_check bool ledger_open(struct gateway *g, struct str *why);
+/* One settle of the log, for the ledger. */
+void ledger_replay(struct gateway *g, const struct audit_settled *s);
+void ledger_put(const struct gateway *g, struct str *json); /* the member "ledger" of /readyz */
+
+#endif

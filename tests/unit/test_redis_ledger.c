@@ -1,0 +1,290 @@
+/* One budget over processes that share a real Redis: what is granted, refused, settled, lost, and found again. */
+#include "tests/support/ledger_kit.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#define TEAM "team/search"
+
+TestSuite(redis_ledger, .init = kit_begin, .fini = kit_end);
+
+static void two_with_limit(struct process *p, struct process *q, int64_t team_nanousd) {
+    process_start(p, "one", WHEN_DOWN_REFUSE);
+    process_start(q, "two", WHEN_DOWN_REFUSE);
+    house_limit(&p->h, LEVEL_TEAM, team_nanousd);
+    house_limit(&q->h, LEVEL_TEAM, team_nanousd);
+    process_ready(p);
+    process_ready(q);
+}
+
+static void stop_both(struct process *p, struct process *q) {
+    process_stop(p);
+    process_stop(q);
+}
+
+Test(redis_ledger, a_limit_is_one_for_all_processes) {
+    struct process p, q;
+    struct hold_op a, b, c;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    cr_assert_eq(a.remaining_team, 40);
+    cr_assert_eq(process_hold(&q, 1, "b", 41, &b), ERR_BUDGET);
+    cr_assert(b.refusal.held_nanousd == 60 && b.refusal.needed_nanousd == 41 && b.refusal.limit_nanousd == 100);
+    cr_assert_eq(process_hold(&q, 1, "b", 40, &b), ERR_NONE);
+    process_settle(&p, &a.lease, 10);
+    cr_assert_eq(process_hold(&q, 0, "c", 51, &c), ERR_BUDGET);
+    cr_assert(c.refusal.settled_nanousd == 10 && c.refusal.held_nanousd == 40);
+    cr_assert_eq(process_hold(&q, 0, "c", 50, &c), ERR_NONE);
+    process_settle(&q, &b.lease, 40);
+    process_settle(&q, &c.lease, 50);
+    cr_assert(kit_account(&p, TEAM, "s") == 100 && kit_account(&p, TEAM, "h") == 0 && kit_account(&p, TEAM, "k") == 0);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, a_hold_stands_at_every_level_or_at_none) {
+    struct process p;
+    struct hold_op op;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_KEY, 100);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    house_limit(&p.h, LEVEL_ORGANIZATION, 50);
+    process_ready(&p);
+    cr_assert_eq(process_hold(&p, 0, "a", 51, &op), ERR_BUDGET);
+    cr_assert_eq(op.refusal.level, LEVEL_ORGANIZATION);
+    cr_assert(kit_account(&p, "key/key00001", "h") == 0 && kit_account(&p, TEAM, "h") == 0);
+    cr_assert_eq(process_hold(&p, 0, "a", 50, &op), ERR_NONE);
+    cr_assert(kit_account(&p, "key/key00001", "h") == 50 && kit_account(&p, TEAM, "h") == 50 &&
+              kit_account(&p, "organization", "h") == 50);
+    cr_assert_eq(op.lease.n, 3);
+    cr_assert_eq(process_raise(&p, 0, &op, 51), ERR_BUDGET);
+    cr_assert_eq(op.lease.nanousd, 50);
+    p.h.organization_budget.limit_nanousd = 90;
+    cr_assert_eq(process_raise(&p, 0, &op, 90), ERR_NONE);
+    cr_assert(op.lease.nanousd == 90 && kit_account(&p, TEAM, "h") == 90);
+    p.h.organization_budget.limit_nanousd = 60; /* lowered while it runs: binds from the next hold on */
+    struct hold_op other;
+    cr_assert_eq(process_hold(&p, 1, "b", 1, &other), ERR_BUDGET);
+    process_settle(&p, &op.lease, 95);
+    cr_assert(kit_account(&p, TEAM, "s") == 95 && kit_account(&p, TEAM, "v") == 5);
+    process_stop(&p);
+}
+
+/* Amounts that a double cannot tell apart. */
+Test(redis_ledger, large_amounts_are_exact) {
+    static const int64_t at[] = {(INT64_C(1) << 53) - 1, INT64_C(1) << 53, (INT64_C(1) << 53) + 1, INT64_MAX - 1,
+                                 INT64_MAX};
+    struct process p;
+    struct hold_op a, b, c;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 1);
+    process_ready(&p);
+    for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+        p.h.team_budget.limit_nanousd = at[i];
+        cr_assert_eq(process_hold(&p, 0, "a", at[i] - 1, &a), ERR_NONE, "%zu", i);
+        cr_assert_eq(process_hold(&p, 1, "b", 2, &b), ERR_BUDGET, "%zu", i);
+        cr_assert_eq(process_hold(&p, 1, "c", 1, &c), ERR_NONE, "%zu", i);
+        cr_assert_eq(kit_account(&p, TEAM, "h"), at[i], "%zu", i);
+        cr_assert(a.remaining_team == 1 && c.remaining_team == 0, "%zu", i);
+        process_settle(&p, &a.lease, 0);
+        process_settle(&p, &c.lease, 0);
+    }
+    p.h.team_budget.limit_nanousd = INT64_MAX;
+    cr_assert_eq(process_hold(&p, 0, "d", INT64_MAX, &a), ERR_NONE);
+    process_settle(&p, &a.lease, (INT64_C(1) << 53) + 1);
+    cr_assert_eq(kit_account(&p, TEAM, "s"), (INT64_C(1) << 53) + 1);
+    process_stop(&p);
+}
+
+Test(redis_ledger, what_was_not_answered_changes_nothing_twice) {
+    struct process p;
+    struct hold_op a, b;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    process_ready(&p);
+    p.s.mode = SYNC_UNHEARD; /* done, and nobody knows */
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_LEDGER);
+    cr_assert_eq(kit_account(&p, TEAM, "h"), 0, "what it may have held is given back");
+    p.s.mode = SYNC_GOOD;
+    process_tick(&p);
+    cr_assert_eq(process_hold(&p, 0, "b", 60, &b), ERR_NONE);
+    p.s.mode = SYNC_UNHEARD;
+    process_settle(&p, &b.lease, 33);
+    cr_assert_eq(kit_account(&p, TEAM, "s"), 33);
+    process_tick(&p);
+    p.s.mode = SYNC_GOOD;
+    process_tick(&p);
+    process_tick(&p);
+    cr_assert(kit_account(&p, TEAM, "s") == 33 && kit_account(&p, TEAM, "h") == 0);
+    cr_assert_eq(process_hold(&p, 0, "c", 60, &a), ERR_NONE);
+    p.s.mode = SYNC_UNDONE; /* neither heard nor done */
+    process_settle(&p, &a.lease, 5);
+    cr_assert(kit_account(&p, TEAM, "s") == 33 && kit_account(&p, TEAM, "h") == 60);
+    p.s.mode = SYNC_GOOD;
+    process_tick(&p);
+    cr_assert(kit_account(&p, TEAM, "s") == 38 && kit_account(&p, TEAM, "h") == 0 && kit_account(&p, TEAM, "k") == 0);
+    process_stop(&p);
+}
+
+/* A frozen Redis reads an old connection after a new one. */
+Test(redis_ledger, a_hold_that_was_overtaken_is_not_done_late) {
+    struct process p;
+    struct hold_op a, b;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    process_ready(&p);
+    p.s.mode = SYNC_OVERTAKEN;
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_LEDGER);
+    p.s.mode = SYNC_GOOD;
+    process_tick(&p);
+    sync_redis_catch_up(&p.s);
+    cr_assert_eq(kit_account(&p, TEAM, "h"), 0);
+    cr_assert_eq(process_hold(&p, 0, "b", 100, &b), ERR_NONE);
+    process_stop(&p);
+}
+
+Test(redis_ledger, a_dead_process_s_holds_are_charged_until_its_log_has_spoken) {
+    struct process p, q;
+    struct hold_op a, b, c;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&p, 0, "b", 10, &b), ERR_NONE);
+    process_settle(&p, &b.lease, 7);
+    process_stop(&p);
+    kit_pass(5 * US_PER_S, &q, NULL);
+    cr_assert(kit_account(&q, TEAM, "h") == 0 && kit_account(&q, TEAM, "p") == 60 && kit_account(&q, TEAM, "k") == 0);
+    cr_assert_eq(process_hold(&q, 0, "c", 34, &c), ERR_BUDGET);
+    cr_assert(c.refusal.settled_nanousd == 7 && c.refusal.held_nanousd == 60);
+    process_start(&p, "one", WHEN_DOWN_REFUSE); /* its log has b at 7 and settles a at 20 */
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    budget_replay_log(p.h.b, NULL);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 7);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 20);
+    process_tick(&p);
+    cr_assert(kit_account(&q, TEAM, "p") == 0 && kit_account(&q, TEAM, "s") == 27);
+    cr_assert_eq(process_hold(&q, 0, "c", 73, &c), ERR_NONE);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
+    struct process p, q;
+    struct hold_op a;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    struct process r; /* while p lives, its log is its own */
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
+    budget_replay_log(r.h.b, "one");
+    budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 0);
+    process_tick(&r);
+    cr_assert_eq(kit_account(&q, TEAM, "h"), 60);
+    process_stop(&r);
+    process_stop(&p);
+    kit_pass(5 * US_PER_S, &q, NULL);
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
+    house_limit(&r.h, LEVEL_TEAM, 100);
+    budget_replay_log(r.h.b, "one");
+    budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 60);
+    process_tick(&r);
+    cr_assert(kit_account(&q, TEAM, "p") == 0 && kit_account(&q, TEAM, "s") == 60);
+    stop_both(&q, &r);
+}
+
+Test(redis_ledger, a_live_call_whose_lease_expired_stands_again) {
+    struct process p, q;
+    struct hold_op a;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    kit_pass(5 * US_PER_S, &q, NULL); /* p is frozen meanwhile */
+    cr_assert_eq(kit_account(&q, TEAM, "p"), 60);
+    process_tick(&p);
+    cr_assert(kit_account(&q, TEAM, "p") == 0 && kit_account(&q, TEAM, "h") == 60 && kit_account(&q, TEAM, "k") == 1);
+    kit_pass(5 * US_PER_S, &q, NULL);
+    process_settle(&p, &a.lease, 20);
+    cr_assert(kit_account(&q, TEAM, "p") == 0 && kit_account(&q, TEAM, "h") == 0 && kit_account(&q, TEAM, "s") == 20);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, after_a_flush_everything_is_told_again_before_anything_is_held) {
+    struct process p, q;
+    struct hold_op a, b, c;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 20, &b), ERR_NONE);
+    process_settle(&q, &b.lease, 11);
+    cr_assert_eq(process_hold(&q, 0, "b2", 20, &b), ERR_NONE);
+    sync_redis_ask(&p.s, "FLUSHALL");
+    cr_assert_eq(process_hold(&p, 0, "c", 1, &c), ERR_LEDGER);
+    process_tick(&p);
+    cr_assert_eq(process_hold(&p, 0, "c", 1, &c), ERR_LEDGER, "closed: others may not have told");
+    cr_assert_not(budget_ready(p.h.b));
+    kit_pass(4 * US_PER_S, &p, &q);
+    cr_assert(kit_account(&p, TEAM, "s") == 11 && kit_account(&p, TEAM, "h") == 50 && kit_account(&p, TEAM, "k") == 2);
+    cr_assert_eq(process_hold(&p, 0, "c", 40, &c), ERR_BUDGET);
+    cr_assert_eq(process_hold(&p, 0, "c", 39, &c), ERR_NONE);
+    cr_assert(budget_ready(p.h.b));
+    process_settle(&p, &a.lease, 30);
+    process_settle(&p, &c.lease, 39);
+    process_settle(&q, &b.lease, 20);
+    cr_assert(kit_account(&p, TEAM, "s") == 100 && kit_account(&p, TEAM, "h") == 0);
+    stop_both(&p, &q);
+}
+
+/* A replica that had not heard of the last settles becomes the master. */
+Test(redis_ledger, an_older_redis_is_noticed_by_the_number_of_the_last_operation) {
+    struct process p;
+    struct hold_op a, b;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    process_ready(&p);
+    cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
+    sync_redis_ask(&p.s, "BGREWRITEAOF");
+    const char *account = "tg:{money}:a:team/search/month@UTC/1793491200";
+    process_settle(&p, &a.lease, 25);
+    sync_redis_ask(&p.s, "HSET tg:{money}:ops one 1");
+    sync_redis_ask(&p.s, "HSET %s s 0 c:one 0", account);
+    sync_redis_break(&p.s);
+    sync_redis_mend(&p.s);
+    cr_assert_eq(process_hold(&p, 0, "b", 1, &b), ERR_LEDGER);
+    kit_pass(4 * US_PER_S, &p, NULL);
+    cr_assert_eq(kit_account(&p, TEAM, "s"), 25);
+    cr_assert_eq(process_hold(&p, 0, "b", 1, &b), ERR_NONE);
+    process_stop(&p);
+}
+
+Test(redis_ledger, without_redis_calls_are_refused_or_held_locally_and_told_later) {
+    struct process p, q;
+    struct hold_op a, b, c;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    process_start(&q, "two", WHEN_DOWN_ALLOW);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    house_limit(&q.h, LEVEL_TEAM, 100);
+    p.s.mode = q.s.mode = SYNC_DOWN; /* it starts without Redis */
+    cr_assert_eq(process_hold(&p, 0, "a", 1, &a), ERR_LEDGER);
+    cr_assert_eq(process_hold(&q, 0, "a", 60, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 41, &b), ERR_BUDGET);
+    cr_assert_eq(process_hold(&q, 0, "b", 40, &b), ERR_NONE);
+    process_settle(&q, &b.lease, 15);
+    sync_redis_mend(&q.s);
+    cr_assert(kit_account(&q, TEAM, "s") == 15 && kit_account(&q, TEAM, "h") == 60);
+    sync_redis_mend(&p.s);
+    kit_pass(4 * US_PER_S, &p, &q);
+    cr_assert_eq(process_hold(&p, 0, "c", 26, &c), ERR_BUDGET);
+    sync_redis_break(&q.s);
+    process_settle(&q, &a.lease, 60);
+    sync_redis_mend(&q.s);
+    cr_assert(kit_account(&q, TEAM, "s") == 75 && kit_account(&q, TEAM, "h") == 0);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
+    struct process p;
+    struct hold_op a;
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    process_ready(&p);
+    int sent = p.s.sent;
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    process_settle(&p, &a.lease, 15);
+    cr_assert_eq(p.s.sent, sent);
+    p.s.mode = SYNC_DOWN;
+    cr_assert_eq(process_hold(&p, 0, "b", 60, &a), ERR_NONE);
+    process_stop(&p);
+}

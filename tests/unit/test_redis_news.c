@@ -1,0 +1,55 @@
+/* Warnings and refusals of a budget that processes share are told once, by one of them, with the numbers of all. */
+#include "tests/support/ledger_kit.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(redis_news, .init = kit_begin, .fini = kit_end);
+
+struct heard {
+    int n[BUDGET_EVENT_N];
+    struct budget_news last;
+};
+
+static void hear(const struct budget_news *n, void *user) {
+    struct heard *h = user;
+    h->n[n->event]++;
+    h->last = *n;
+}
+
+static void start(struct process *p, const char *log, struct heard *h) {
+    static int64_t warn[] = {FACTOR_ONE / 2, FACTOR_ONE * 8 / 10};
+    process_start(p, log, WHEN_DOWN_REFUSE);
+    house_limit(&p->h, LEVEL_TEAM, 100);
+    p->h.team_budget.n_warn = 2;
+    p->h.team_budget.warn = warn;
+    budget_watch(p->h.b, hear, h);
+    process_ready(p);
+}
+
+Test(redis_news, each_share_and_the_first_refusal_are_told_once_over_all_processes) {
+    struct process p, q;
+    struct heard of_p = {0}, of_q = {0};
+    struct hold_op a, b, c;
+    start(&p, "one", &of_p);
+    start(&q, "two", &of_q);
+    cr_assert_eq(process_hold(&p, 0, "a", 40, &a), ERR_NONE);
+    cr_assert_eq(of_p.n[BUDGET_WARN] + of_q.n[BUDGET_WARN], 0);
+    cr_assert_eq(process_hold(&q, 1, "b", 15, &b), ERR_NONE);
+    cr_assert(of_q.n[BUDGET_WARN] == 1 && of_q.last.held_nanousd == 55 && of_q.last.share == FACTOR_ONE / 2);
+    cr_assert_str_eq(of_q.last.name, "team/search/month@UTC");
+    cr_assert_str_eq(of_q.last.scope, "search");
+    cr_assert_eq(process_hold(&p, 0, "c", 1, &c), ERR_NONE);
+    cr_assert_eq(of_p.n[BUDGET_WARN], 0, "the other one told it");
+    process_settle(&p, &c.lease, 0);
+    cr_assert_eq(process_hold(&p, 0, "d", 46, &c), ERR_BUDGET);
+    cr_assert_eq(process_hold(&q, 0, "e", 46, &c), ERR_BUDGET);
+    cr_assert(of_p.n[BUDGET_LIMIT] == 1 && of_q.n[BUDGET_LIMIT] == 0);
+    process_settle(&q, &b.lease, 44);
+    cr_assert(of_q.n[BUDGET_OVERRUN] == 1 && of_q.last.over_nanousd == 29 && of_q.last.limit_nanousd == 100);
+    process_settle(&p, &a.lease, 40);
+    cr_assert_eq(process_hold(&p, 0, "f", 1, &c), ERR_NONE);
+    cr_assert(of_p.n[BUDGET_WARN] == 1 && of_p.last.share == FACTOR_ONE * 8 / 10);
+    cr_assert_eq(c.passed[LEVEL_TEAM], FACTOR_ONE * 8 / 10);
+    process_stop(&p);
+    process_stop(&q);
+}
