@@ -81,6 +81,7 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/spend_check.c test_cli_books.c the ledger is asked over the admin port
 gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months

@@ -140,9 +140,12 @@ test('reprice corrects the bill to new prices once, tells the ledger, and outliv
   const bill = async () => JSON.parse((await run(['spend', join(g.dir, 'audit'), '--format', 'json'])).out).total.cost_nanousd;
   assert.equal(await bill(), 4 * 3000000);
   assert.equal((await g.budget('team', 'search')).settled_nanousd, 4 * 3000000, 'the ledger was told');
+  const check = () => run(['spend', '--check', '-c', g.file, '--admin', g.adminUrl]);
+  assert.match((await check()).out, /^log and ledger agree: 1 budgets/);
   await g.stop();
   await g.start();
   assert.equal((await g.budget('team', 'search')).settled_nanousd, 4 * 3000000, 'and is told again at a start');
+  assert.equal((await check()).code, 0);
   const closed = await run(['close', '--month', month, '--reason', 'books', '-c', g.file, '--admin', g.adminUrl]);
   assert.equal(closed.code, 1);
   assert.match(closed.err, /is not over yet/);

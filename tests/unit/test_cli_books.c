@@ -68,9 +68,9 @@ static int run(int (*verb)(int, char **), struct temp_folder *t, const char *wor
 static void write_conf(struct temp_folder *t, int port) {
     FILE *f = fopen(temp_name(t, "t.yaml"), "w");
     fprintf(f,
-            "admin: {address: \"127.0.0.1:%d\", token: secret}\nstate: {directory: state}\naudit: {directory: "
-            "audit}\n" MOCK_BACKEND "teams: {search: {allow: [\"*\"]}}\n",
-            port);
+            "admin: {address: \"127.0.0.1:%d\", token: secret}\nstate: {directory: %s/state}\naudit: {directory: "
+            "%s/audit}\n" MOCK_BACKEND "teams: {search: {allow: [\"*\"]}}\n",
+            port, t->path, t->path);
     fclose(f);
 }
 
@@ -139,5 +139,40 @@ Test(cli_books, without_a_gateway_the_chain_itself_is_opened) {
     cr_assert_eq(run(cli_reprice, &t, "reprice -c FILE --from 2020-01-01 --to 2020-02-01 --reason books", out), 0, "%s",
                  out);
     cr_expect(strstr(out, "\"adjusts\":0"), "%s", out);
+    temp_free(&t);
+}
+
+/* Two looks at a ledger that never has what the log has: the log is empty. */
+static void *serve_ledger(void *arg) {
+    struct port *p = arg;
+    for (int i = 0; i < 10; i++) {
+        int fd = accept(p->fd, NULL, NULL);
+        if (fd < 0)
+            break;
+        if (recv(fd, p->asked, sizeof p->asked - 1, 0) > 0 && send(fd, p->reply, strlen(p->reply), MSG_NOSIGNAL) < 0)
+            break;
+        close(fd);
+    }
+    return NULL;
+}
+
+Test(cli_books, a_ledger_that_differs_from_the_log_is_named) {
+    struct temp_folder t = temp_new();
+    struct port p;
+    char out[4096];
+    open_port(&p,
+              "HTTP/1.1 200 OK\r\n\r\n{\"budgets\":[{\"level\":\"team\",\"scope\":\"search\",\"period\":\"month\","
+              "\"settled_nanousd\":5,\"period_from\":\"2026-11-01T00:00:00Z\",\"period_to\":\"2026-12-01T00:00:00Z\"},"
+              "{\"level\":\"organization\",\"scope\":\"organization\",\"period\":\"total\",\"settled_nanousd\":0}]}");
+    write_conf(&t, p.number);
+    temp_folder_make(&t, "audit");
+    pthread_create(&p.thread, NULL, serve_ledger, &p);
+    cr_expect_eq(run(cli_spend, &t, "spend --check -c FILE", out), 1);
+    pthread_join(p.thread, NULL);
+    close(p.fd);
+    cr_expect_str_eq(
+        out, "differs: team search, month from 2026-11-01T00:00:00.000000Z: ledger 0.000000005 USD, log 0 USD\n");
+    cr_expect_eq(run(cli_spend, &t, "spend --check -c FILE", out), 1);
+    cr_expect(strstr(out, "no gateway is running"), "%s", out);
     temp_free(&t);
 }
