@@ -91,11 +91,12 @@ static const enum price_line in_lines[] = {LINE_in, LINE_cache_read, LINE_cache_
 static const enum price_line audio_lines[] = {LINE_in_audio, LINE_cache_read_audio};
 static const enum price_line out_lines[] = {LINE_out, LINE_reasoning, LINE_out_audio, LINE_out_image};
 
-static bool may_be(const struct call_size *s, enum price_line line) {
+/* Only Anthropic writes for an hour, and its calls say so; elsewhere such a line counts where a row has a price for it. */
+static bool may_be(const struct price *p, const struct call_size *s, enum price_line line) {
     if (line == LINE_cache_write_5m && s->writes_known)
         return s->writes_5m || s->writes_1h;
-    if (line == LINE_cache_write_1h && s->writes_known)
-        return s->writes_1h;
+    if (line == LINE_cache_write_1h)
+        return s->writes_known ? s->writes_1h : p->cache_write_1h >= 0;
     return line != LINE_in_image || s->images > 0;
 }
 
@@ -113,10 +114,16 @@ static void count_into(struct usage *u, enum price_line line, int64_t n) {
     }
 }
 
-static enum price_line dearest_of(const int64_t each[LINE_N], const enum price_line *lines, size_t n,
-                                  const struct call_size *s, enum price_line best) {
+struct worst {
+    const struct price *price;
+    const struct call_size *size;
+    int64_t each[LINE_N];
+};
+
+static enum price_line dearest_of(const struct worst *w, const enum price_line *lines, size_t n, enum price_line best) {
+    const int64_t *each = w->each;
     for (size_t i = 0; i < n; i++)
-        if (may_be(s, lines[i]) && each[lines[i]] > each[best])
+        if (may_be(w->price, w->size, lines[i]) && each[lines[i]] > each[best])
             best = lines[i];
     return best;
 }
@@ -136,15 +143,16 @@ static struct usage counted(const struct price *p, const struct call_size *s) {
  * line of each side is the worst. */
 static int64_t worst_at(const struct price *p, const struct call_size *s, enum usage_tier tier, int64_t in_tok,
                         int64_t out_tok) {
-    int64_t each[LINE_N], audio = product(s->audios, BOUND_AUDIO_TOK);
+    struct worst w = {.price = p, .size = s};
     struct usage u = counted(p, s);
-    price_resolve(p, tier, in_tok, each);
-    enum price_line silent = dearest_of(each, in_lines, ARRAY_LEN(in_lines), s, LINE_in);
-    enum price_line sound = dearest_of(each, audio_lines, ARRAY_LEN(audio_lines), s, silent);
+    int64_t audio = product(s->audios, BOUND_AUDIO_TOK);
+    price_resolve(p, tier, in_tok, w.each);
+    enum price_line silent = dearest_of(&w, in_lines, ARRAY_LEN(in_lines), LINE_in);
+    enum price_line sound = dearest_of(&w, audio_lines, ARRAY_LEN(audio_lines), silent);
     audio = audio < in_tok ? audio : in_tok;
     count_into(&u, silent, in_tok - audio);
     count_into(&u, sound, audio);
-    count_into(&u, dearest_of(each, out_lines, ARRAY_LEN(out_lines), s, LINE_out), out_tok);
+    count_into(&u, dearest_of(&w, out_lines, ARRAY_LEN(out_lines), LINE_out), out_tok);
     u.tier = tier;
     u.regional = s->region_asked || (p->region_factor > FACTOR_ONE && !s->region_free);
     return price_cost(p, &u);

@@ -1,6 +1,7 @@
 /* The door: from a conf's words to asks that a ledger can answer. Always true here: a price that is not known is refused
  * wherever any limit on money applies; the rules that need no ledger (price, cost of one call) are decided before one is
  * asked; which ledger answers is not known here. */
+#include "budget/calibrate.h"
 #include "budget/redis_ledger.h"
 
 #include <assert.h>
@@ -14,7 +15,8 @@ struct budget {
     const struct ledger_ops *ops;
     void *store;                /* owned, through ops->free */
     struct log_gate crowd_gate; /* more budgets than a lease has room for */
-    struct map lifts;           /* scope name -> struct lift, owned */
+    struct calibration learnt;
+    struct map lifts; /* scope name -> struct lift, owned */
     budget_watcher *see;
     void *user;
 };
@@ -28,6 +30,7 @@ struct budget *budget_new(void) {
     b->ops = &ledger_memory_ops;
     b->store = ledger_memory_new();
     map_init(&b->lifts);
+    calibration_init(&b->learnt);
     return b;
 }
 
@@ -38,7 +41,16 @@ void budget_free(struct budget *b) {
     for (struct map_entry *e = map_next(&b->lifts, NULL); e; e = map_next(&b->lifts, e))
         free(e->value);
     map_fini(&b->lifts);
+    calibration_fini(&b->learnt);
     free(b);
+}
+
+int64_t budget_expect_tok(const struct budget *b, const char *name, const struct call_size *size) {
+    return budget_calibrated_tok(budget_in_expect_tok(size), calibration_ppm(&b->learnt, name));
+}
+
+void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used) {
+    calibration_learn(&b->learnt, name, size, used);
 }
 
 void *budget_set_store(struct budget *b, const struct ledger_ops *ops, void *store, const struct ledger_ops **old_ops) {

@@ -46,7 +46,14 @@ void budget_bound_move(const struct price *price, const struct call_size *size, 
 /* The most output tokens, all choices together, whose bound is within `nanousd`; -1: not even none. */
 int64_t budget_fit_tok(const struct price *price, const struct call_size *size, const struct bound *b, int64_t nanousd);
 int64_t budget_in_bound_tok(const struct call_size *size);  /* worst-case input tokens */
-int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens: for tokens per minute, estimates */
+int64_t budget_in_expect_tok(const struct call_size *size); /* likely input tokens, before any calibration */
+/* Likely input tokens at a target, or of an alias: for tokens per minute, policies, counts and estimates, never for a
+ * hold. Calibrated by what was learnt under that name; as above while nothing was. */
+int64_t budget_expect_tok(const struct budget *b, const char *name, const struct call_size *size);
+/* A call settled: its reported input against what was expected. What teaches nothing is passed over. */
+void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used);
+#define CALIBRATION_ONE INT64_C(1000000) /* parts per million */
+int64_t budget_calibrated_tok(int64_t tok, int64_t ppm);
 /* Likely tokens of `bytes` of generated text: for usage that a provider did not report. */
 int64_t budget_text_expect_tok(int64_t bytes);
 

@@ -101,9 +101,11 @@ static void target_join(struct reader *r, void *into, const struct node *n) {
         no_backend(r, n, name);
         return;
     }
-    const char *only = t->backend->protocol == PROTOCOL_DECODE ? t->backend->decode.name : NULL;
-    if (only && strcmp(t->model, only) != 0 && strcmp(t->model, "*") != 0)
-        problem_at(r->report, n, "'%s' holds one model, '%s'; adapters are not supported yet", t->backend->name, only);
+    const struct conf_backend *b = t->backend;
+    if (b->protocol == PROTOCOL_DECODE && !b->decode.adapters && b->decode.name &&
+        strcmp(t->model, b->decode.name) != 0 && strcmp(t->model, "*") != 0)
+        problem_at(r->report, n, "'%s' holds one model, '%s'; adapters need 'adapters: {directory: ...}'", b->name,
+                   b->decode.name);
 }
 
 void target_done(struct reader *r, const struct node *n, void *into) {

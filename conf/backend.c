@@ -101,9 +101,10 @@ static void take_keys(struct reader *r, struct conf_backend *b, const struct nod
 
 /* --- the engine inside --- */
 
-static const char *const decode_only[] = {"model",       "name",          "device",          "dtype",
-                                          "max_context", "max_sequences", "batch_tokens",    "threads",
-                                          "quantize",    "kv_cache",      "on_device_error", "price"};
+static const char *const decode_only[] = {
+    "model",        "name",     "device",   "dtype",           "max_context", "max_sequences",  "batch_tokens",
+    "threads",      "quantize", "kv_cache", "on_device_error", "price",       "adapter_memory", "max_adapter_rank",
+    "prefix_cache", "adapters"};
 static const char *const network_only[] = {"url", "api_keys", "ca_file", "proxy", "http2"};
 
 static void refuse_rows(struct reader *r, const struct node *n, const char *const *names, size_t n_names,

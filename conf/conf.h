@@ -58,11 +58,19 @@ struct conf_model { /* what conf says of one model of a backend; 0 and -1 mean n
     const struct price *price; /* NULL: look in the price table */
 };
 
+enum conf_prefixes { PREFIXES_TEAM, PREFIXES_ALL, PREFIXES_OFF };
+
 struct conf_decode {
     const char *model;                                         /* directory, resolved against the conf file's folder */
     const char *name;                                          /* what the base model answers to */
     const char *device, *dtype;                                /* "auto", "cpu" / "auto", "f32", "bf16" */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
+    int prefixes;                                              /* enum conf_prefixes */
+    int64_t adapter_memory, max_adapter_rank;
+    const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
+    int64_t adapter_watch_us, keep_versions;
+    const char **pins; /* names that stay in memory */
+    size_t n_pins;
 };
 
 struct conf_backend {
@@ -297,7 +305,16 @@ struct conf {
         int64_t database;
         const char *prefix;
         int64_t timeout_us, connect_us;
-        int when_down_budget; /* enum conf_when_down */
+        int when_down_budget;       /* enum conf_when_down */
+        struct {                    /* n_addresses 0: none */
+            const char **addresses; /* "host:port" */
+            size_t n_addresses;
+            const char *master, *user, *password;
+        } sentinel;
+        struct { /* n_addresses 0: no cluster */
+            const char **addresses;
+            size_t n_addresses;
+        } cluster;
     } redis;
     const char *state_directory;
     bool state_writable_keys;    /* acts may add keys at run time */

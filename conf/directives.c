@@ -83,6 +83,21 @@ static const struct directive when_down_rows[] = {
 };
 static const struct section when_down_section = {
     .name = "when_down", ROWS(when_down_rows), .size = sizeof(struct conf)};
+static const struct directive sentinel_rows[] = {
+    {"addresses", TYPE_TEXTS, REQUIRED | RESTART, .offset = offsetof(struct conf, redis.sentinel.addresses),
+     .count_offset = offsetof(struct conf, redis.sentinel.n_addresses), .prose = "Sentinels, as host:26379; up to 8."},
+    {"master", TYPE_TEXT, REQUIRED | RESTART, AT(conf, redis.sentinel.master),
+     .prose = "The name under which they watch the master."},
+    {"username", TYPE_SECRET, RESTART, AT(conf, redis.sentinel.user), .prose = "The user at the sentinels."},
+    {"password", TYPE_SECRET, RESTART, AT(conf, redis.sentinel.password), .prose = "The password at the sentinels."},
+};
+static const struct section sentinel_section = {.name = "sentinel", ROWS(sentinel_rows), .size = sizeof(struct conf)};
+static const struct directive cluster_rows[] = {
+    {"addresses", TYPE_TEXTS, REQUIRED | RESTART, .offset = offsetof(struct conf, redis.cluster.addresses),
+     .count_offset = offsetof(struct conf, redis.cluster.n_addresses),
+     .prose = "Further nodes to begin with, as host:6379."},
+};
+static const struct section cluster_section = {.name = "cluster", ROWS(cluster_rows), .size = sizeof(struct conf)};
 static const struct directive redis_rows[] = {
     {"url", TYPE_SECRET, REQUIRED | RESTART | URL_USER, AT(conf, redis.url),
      .prose = "redis://[user:password@]host[:port][/database], rediss:// for TLS, unix:/path."},
@@ -100,8 +115,10 @@ static const struct directive redis_rows[] = {
      .max = US_PER_MIN, .prose = "The longest that a connection may take until it is logged in."},
     {"when_down", TYPE_SECTION, RESTART, .offset = 0, .section = &when_down_section,
      .prose = "What happens while Redis is away."},
-    LATER("sentinel", "Who names the master."),
-    LATER("cluster", "Nodes that share the keys."),
+    {"sentinel", TYPE_SECTION, RESTART, .offset = 0, .section = &sentinel_section,
+     .prose = "Sentinels name the master; the url says how to speak to it, and its host is not used."},
+    {"cluster", TYPE_SECTION, RESTART, .offset = 0, .section = &cluster_section,
+     .prose = "A Redis Cluster; the url's host is the first of its nodes to be asked."},
 };
 static const struct section redis_section = {
     .name = "redis", ROWS(redis_rows), .size = sizeof(struct conf), .done = redis_done};

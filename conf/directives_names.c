@@ -129,6 +129,26 @@ static const struct section model_section = {.name = "model",
                                              .done = model_done,
                                              .name_check = model_name_check};
 
+static const struct directive prefix_rows[] = {
+    {"scope", TYPE_WORD, RESTART, AT(conf_backend, decode.prefixes), .fallback = "team", WORDS("team", "all", "off"),
+     .prose = "Who finds a prompt's beginning in the cache again: its team, all, nobody."},
+};
+static const struct section prefix_section = {
+    .name = "prefix_cache", ROWS(prefix_rows), .size = sizeof(struct conf_backend)};
+
+static const struct directive adapters_rows[] = {
+    {"directory", TYPE_PATH, RESTART, AT(conf_backend, decode.adapters),
+     .prose = "Folder of NAME/ or NAME/VERSION/ with adapter_config.json and adapter_model.safetensors."},
+    {"watch", TYPE_DURATION, RESTART, AT(conf_backend, decode.adapter_watch_us), .fallback = "30s",
+     .min = 100 * US_PER_MS, .max = US_PER_DAY, .prose = "How often the folder is looked at."},
+    {"pin", TYPE_TEXTS, RESTART, .offset = offsetof(struct conf_backend, decode.pins),
+     .count_offset = offsetof(struct conf_backend, decode.n_pins), .prose = "Names that stay in memory."},
+    {"keep_versions", TYPE_COUNT, RESTART, AT(conf_backend, decode.keep_versions), .fallback = "5", .min = 1,
+     .max = 1000, .prose = "Pushed versions of a name that are kept."},
+};
+static const struct section adapters_section = {
+    .name = "adapters", ROWS(adapters_rows), .size = sizeof(struct conf_backend)};
+
 static const struct directive backend_rows[] = {
     {"protocol", TYPE_WORD, REQUIRED, AT(conf_backend, protocol),
      WORDS("openai", "anthropic", "decode", "!gemini", "!bedrock", "!azure"),
@@ -180,11 +200,14 @@ static const struct directive backend_rows[] = {
      .prose = "decode: what a broken device means."},
     {"price", TYPE_CUSTOM, 0, .offset = NOWHERE, .read = read_backend_price, .section = &price_section,
      .schema = "\"$ref\": \"#/$defs/price\"", .prose = "decode: what the base model costs."},
-    LATER("adapter_memory", "decode: memory of adapters."),
-    LATER("max_adapter_rank", "decode: largest rank."),
-    LATER("prefix_cache", "decode: who shares prefixes."),
+    {"adapter_memory", TYPE_SIZE, RESTART, AT(conf_backend, decode.adapter_memory), .fallback = "2GiB", .min = 1 << 16,
+     .max = INT64_C(1) << 42, .prose = "decode: memory of adapters."},
+    {"max_adapter_rank", TYPE_COUNT, RESTART, AT(conf_backend, decode.max_adapter_rank), .fallback = "64", .min = 1,
+     .max = 1024, .prose = "decode: largest rank of an adapter."},
+    {"prefix_cache", TYPE_SECTION, 0, .offset = 0, .section = &prefix_section,
+     .prose = "decode: who finds whose prompts in the cache."},
     LATER("hourly_cost", "decode: for reports."),
-    LATER("adapters", "decode: where adapters lie."),
+    {"adapters", TYPE_SECTION, 0, .offset = 0, .section = &adapters_section, .prose = "decode: LoRA adapters."},
 };
 const struct section backend_section = {
     .name = "backend", ROWS(backend_rows), .size = sizeof(struct conf_backend), .done = backend_done};

@@ -259,6 +259,9 @@ static const struct conf_model *find_model(const struct conf_backend *b, struct 
             (!best || name.n > strlen(best->name)))
             best = &b->models[i];
     }
+    /* An adapter without a row of its own is priced as its base. */
+    if (!best && b->protocol == PROTOCOL_DECODE && b->decode.name && !span_is(model, b->decode.name))
+        return find_model(b, span_of(b->decode.name));
     return best;
 }
 

@@ -5,6 +5,9 @@
 #define PORT_DEFAULT 6379
 #define PREFIX_BYTES_MAX 64
 #define DATABASE_MAX 1000000
+#define PORT_SENTINEL 26379
+#define ADDRESSES_MAX 8
+#define HOST_BYTES_MAX 250
 
 static bool bad(struct reader *r, const struct node *at, const char *why) {
     problem_at(r->report, at, "the url %s", why);
@@ -70,21 +73,41 @@ static bool take_database(struct reader *r, const struct node *at, struct span t
     return true;
 }
 
-static bool take_host(struct reader *r, const struct node *at, struct span host) {
+/* "host", "host:port" or "[v6]:port" with its port; NULL and a reason. */
+static const char *read_address_of(struct reader *r, struct span host, int64_t port, const char **why) {
     const char *close = host.n && host.at[0] == '[' ? memchr(host.at, ']', host.n) : NULL;
     const char *from = close ? close + 1 : host.at, *colon = memchr(from, ':', host.n - (size_t)(from - host.at));
-    int64_t port = PORT_DEFAULT;
     struct span name = host;
+    *why = "has no usable port behind ':'";
     if (colon) {
         name.n = (size_t)(colon - host.at);
         if (!span_to_i64(span_from(colon + 1, host.n - name.n - 1), &port) || port < 1 || port > 65535)
-            return bad(r, at, "has no usable port behind ':'");
+            return NULL;
     }
+    *why = "has no usable host";
     bool good = close ? close + 1 == name.at + name.n && name.n > 2 : value_word_chars(name) && name.n > 0;
-    if (!good || name.n > 250)
-        return bad(r, at, "has no usable host");
-    r->conf->redis.address = tree_printf(&r->conf->arena, "%.*s:%d", SPAN_ARG(name), (int)port);
-    return true;
+    if (!good || name.n > HOST_BYTES_MAX)
+        return NULL;
+    return tree_printf(&r->conf->arena, "%.*s:%d", SPAN_ARG(name), (int)port);
+}
+
+static bool take_host(struct reader *r, const struct node *at, struct span host) {
+    const char *why;
+    r->conf->redis.address = read_address_of(r, host, PORT_DEFAULT, &why);
+    return r->conf->redis.address || bad(r, at, why);
+}
+
+static void take_addresses(struct reader *r, const struct node *at, const char **addresses, size_t n, int port) {
+    const char *why;
+    if (n > ADDRESSES_MAX)
+        problem_at(r->report, at, "addresses: at most %d", ADDRESSES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const char *full = read_address_of(r, span_of(addresses[i]), port, &why);
+        if (full)
+            addresses[i] = full;
+        else
+            problem_at(r->report, at, "'%s' %s", addresses[i], why);
+    }
 }
 
 static bool take_tcp(struct reader *r, const struct node *at, const char *text) {
@@ -122,10 +145,24 @@ static bool prefix_ok(const char *prefix) {
     return text.n <= PREFIX_BYTES_MAX;
 }
 
+static void take_guides(struct reader *r, const struct node *n) {
+    struct conf *c = r->conf;
+    const struct node *sentinel = node_get(n, "sentinel"), *cluster = node_get(n, "cluster");
+    take_addresses(r, sentinel, c->redis.sentinel.addresses, c->redis.sentinel.n_addresses, PORT_SENTINEL);
+    take_addresses(r, cluster, c->redis.cluster.addresses, c->redis.cluster.n_addresses, PORT_DEFAULT);
+    if (sentinel && cluster)
+        problem_at(r->report, cluster, "sentinel and cluster exclude each other");
+    if ((sentinel || cluster) && c->redis.address && c->redis.address[0] == '/')
+        problem_at(r->report, n, "sentinel and cluster are reached over TCP: the url is a redis:// or rediss:// one");
+    if (cluster && c->redis.database)
+        problem_at(r->report, cluster, "a cluster has database 0 alone");
+}
+
 void redis_done(struct reader *r, const struct node *n, void *into) {
     struct conf *c = into;
     if (!n || !c->redis.url || !take_url(r, node_get(n, "url")))
         return;
+    take_guides(r, n);
     if (c->redis.user && !c->redis.password)
         problem_at(r->report, n, "a user without a password cannot log in");
     if (c->redis.ca_file && !c->redis.tls)

@@ -99,10 +99,6 @@ static void on_call(struct http_call *c, void *user) {
     request_wake(user);
 }
 
-static void on_run(void *user) {
-    request_wake(user);
-}
-
 static size_t call_fields(struct request *r, struct attempt *a, struct http_field fields[CALL_FIELDS_MAX]) {
     const struct choice *c = attempt_choice(r);
     size_t n = 0;
@@ -197,7 +193,8 @@ static void estimate_usage(struct request *r, struct attempt *a, struct usage *u
     if (!sent || (!whole && !r->answer->content && !r->client_left))
         return; /* a try that gave nothing and told nothing costs nothing */
     if (!u->reported)
-        u->in = at_most(budget_in_expect_tok(&r->call.size), r->bound.in_tok);
+        u->in =
+            at_most(budget_expect_tok(r->gateway->budget, attempt_choice(r)->target, &r->call.size), r->bound.in_tok);
     if (seen > u->out)
         u->out = at_most(seen, r->bound.out_tok);
     u->estimated = true;
@@ -256,6 +253,8 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     estimate_usage(r, a, &used, outcome == OUTCOME_OK);
     if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
         used.images_in = r->call.size.images;
+    budget_learn(r->gateway->budget, c->target, &r->call.size, &used);
+    budget_learn(r->gateway->budget, r->alias->name, &r->call.size, &used);
     forget_our_key(r);
     *t = (struct try_row){.choice = c,
                           .outcome = outcome,
@@ -304,15 +303,6 @@ void attempt_succeed(struct request *r) {
     answer_end(answer, ERR_NONE, NULL);
 }
 
-void attempt_fail_run(struct request *r, enum err e) {
-    r->attempt->error = (struct provider_error){.status = 503};
-    snprintf(r->attempt->error.message, sizeof(r->attempt->error.message), "%s", err_row(e)->text);
-    enum outcome outcome = e == ERR_CONTEXT ? OUTCOME_CONTEXT_WINDOW
-                           : e == ERR_BUSY  ? OUTCOME_NO_SLOT
-                                            : OUTCOME_UNAVAILABLE;
-    attempt_fail(r, outcome, e == ERR_BUSY ? "the engine's queue is full" : "the engine ended it");
-}
-
 void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
     attempt_finish(r, outcome, why);
 }
@@ -337,33 +327,6 @@ void attempt_cut(struct request *r, const char *why) {
 
 /* ---- starting, and what comes next ---- */
 
-static bool open_run(struct request *r, struct attempt *a) {
-    const struct conf_backend *b = attempt_choice(r)->backend;
-    struct decode *engine = map_find(&r->gateway->engines, span_of(b->name));
-    struct decode_ask ask = {0};
-    struct call_fault fault = {0};
-    a->first_piece = true;
-    if (!engine) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, "the engine is not running");
-        return false;
-    }
-    if (!engine_ask(&r->call, &r->arena, &ask, &fault)) {
-        a->error = (struct provider_error){.status = 400};
-        snprintf(a->error.code, sizeof(a->error.code), "%s", err_code(fault.err));
-        snprintf(a->error.param, sizeof(a->error.param), "%s", fault.field);
-        snprintf(a->error.message, sizeof(a->error.message), "%s", fault.text);
-        attempt_fail(r, OUTCOME_CLIENT_FAULT, "the engine does not take this call");
-        return false;
-    }
-    bool in_parts = r->call.stream && r->price.visible_output;
-    int64_t cap = in_parts ? r->bound.full_out_tok : r->bound.out_tok;
-    ask.cap_tok = cap < INT64_MAX ? cap : 0;
-    enum err e = decode_start(engine, &ask, on_run, r, &a->run);
-    if (e)
-        attempt_fail_run(r, e);
-    return e == ERR_NONE;
-}
-
 bool attempt_start(struct request *r) {
     const struct choice *c = attempt_choice(r);
     struct attempt *a = xcalloc(1, sizeof(*a));
@@ -379,7 +342,7 @@ bool attempt_start(struct request *r) {
     r->answer->down = r->down;
     r->answer->clamped_tok = r->call.clamped_tok;
     if (c->backend->protocol == PROTOCOL_DECODE)
-        return open_run(r, a);
+        return attempt_open_run(r, a);
     a->reader = reader_new(c->backend->protocol, r->call.endpoint);
     if (open_call(r, a))
         return true;

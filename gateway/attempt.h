@@ -58,6 +58,7 @@ void attempt_succeed(struct request *r);
 /* Before content the answer is begun anew by the next try; after it everybody sees the same error. */
 void attempt_fail(struct request *r, enum outcome outcome, const char *why);
 void attempt_fail_run(struct request *r, enum err e);
+must_check bool attempt_open_run(struct request *r, struct attempt *a); /* attempt_run.c */
 const struct choice *attempt_choice(const struct request *r);
 
 #endif

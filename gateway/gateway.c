@@ -3,6 +3,8 @@
 #include "gateway/gateway.h"
 #include "gateway/ledger.h"
 
+#include "gateway/engines.h"
+
 #include "gateway/alert.h"
 #include "gateway/keys.h"
 #include "gateway/routes.h"
@@ -106,6 +108,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     g->stranger_second = second;
     watch_tick(g, now_us);
     keys_tick(g, now_us);
+    shared_tick(g, now_us);
     alerts_tick(g, now_us);
     budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
@@ -188,26 +191,6 @@ static struct front_limits limits_of(const struct conf *c, int64_t connections) 
 }
 
 /* ---- building ---- */
-
-static bool open_engines(struct gateway *g, struct str *why) {
-    for (size_t i = 0; i < g->conf->n_backends; i++) {
-        const struct conf_backend *b = &g->conf->backends[i];
-        if (b->protocol != PROTOCOL_DECODE || b->off)
-            continue;
-        struct decode *d = decode_open(&(struct decode_options){.directory = b->decode.model,
-                                                                .device = b->decode.device,
-                                                                .dtype = b->decode.dtype,
-                                                                .max_context = b->decode.max_context,
-                                                                .max_sequences = b->decode.max_sequences,
-                                                                .batch_tokens = b->decode.batch_tokens,
-                                                                .threads = b->decode.threads},
-                                       g->loop, why);
-        if (!d)
-            return false;
-        map_put(&g->engines, span_of(b->name), d);
-    }
-    return true;
-}
 
 static void on_settled(const struct audit_settled *s, void *user) {
     ledger_replay(user, s);
@@ -351,7 +334,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     make_rooms(g);
     start_events(g);
     if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && open_engines(g, why) && open_audit(g, why))
+        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -422,12 +405,6 @@ static void cut_off(struct gateway *g) {
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
 
-static void free_engines(struct gateway *g) {
-    for (struct map_entry *e = map_next(&g->engines, NULL); e; e = map_next(&g->engines, e))
-        decode_close(e->value);
-    map_fini(&g->engines);
-}
-
 static void free_front(struct front *f) {
     if (f)
         front_free(f);
@@ -442,7 +419,7 @@ void gateway_close(struct gateway *g) {
     free_front(g->front);
     free_front(g->admin);
     free_front(g->metrics_front);
-    free_engines(g);
+    engines_free(g);
     alerts_free(g->alerts);
     watch_free(g->watch);
     pool_free(g->pool);

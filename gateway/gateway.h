@@ -30,6 +30,7 @@ struct gateway {
     struct audit *audit;
     struct pool *pool;
     struct redis *redis; /* NULL: conf names none */
+    struct acts *acts;   /* NULL: no Redis */
     struct alerts *alerts;
     struct watch *watch;
     struct front *front, *admin, *metrics_front;

@@ -431,6 +431,8 @@ static void node_run(struct turn_item *item) {
     struct redis_node *n = container_of(container_of(item, struct conn, item), struct redis_node, conn);
     if (n->closing)
         return;
+    if (n->state == NODE_DOWN && n->retired && list_empty(&n->parked))
+        return;
     if (n->state == NODE_DOWN && clock_mono_us() >= n->retry_us)
         begin(n);
     else if (n->state == NODE_DOWN)

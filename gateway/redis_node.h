@@ -41,6 +41,7 @@ struct redis_ask { /* owned by the queue it stands in */
     int slot;         /* cluster: of its key; -1: none */
     bool late;
     bool moved; /* it was sent elsewhere once already */
+    bool asked; /* and there by ASK: ASKING goes before it */
 };
 
 enum node_state { NODE_DOWN, NODE_RESOLVE, NODE_CONNECT, NODE_SECURE, NODE_GREET, NODE_UP };
@@ -85,6 +86,7 @@ struct redis_node {
     bool tripped;
     bool pinging;
     bool doomed;             /* close it when this run is over, for `why` */
+    bool retired;            /* left alone once it is down, until somebody names it again */
     bool closing;            /* no further try */
     char why[REDIS_WHY_MAX]; /* the last failure */
     struct log_gate said;

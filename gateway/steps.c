@@ -1,5 +1,6 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
 #include "gateway/attempt.h"
+#include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/keys.h"
 #include "gateway/routes.h"
@@ -99,6 +100,11 @@ enum walk step_auth(struct request *r) {
 
 /* ---- RATE ---- */
 
+/* Before a target is chosen, what callers of the alias were seen to use. */
+static int64_t expected_tok(const struct request *r) {
+    return budget_expect_tok(r->gateway->budget, r->alias->name, &r->call.size);
+}
+
 static enum walk refuse_rate(struct request *r) {
     const struct rate_op *op = &r->rate;
     char wait[CLOCK_TEXT_MAX];
@@ -119,8 +125,7 @@ enum walk step_expand(struct request *r) {
 enum walk step_rate(struct request *r) {
     r->doing = "checking its rate limits";
     if (request_asks(r))
-        request_answer(
-            r, budget_rate(r->gateway->budget, r->key, budget_in_expect_tok(&r->call.size), clock_wall_us(), &r->rate));
+        request_answer(r, budget_rate(r->gateway->budget, r->key, expected_tok(r), clock_wall_us(), &r->rate));
     if (r->asking)
         return WALK_WAIT;
     return r->rate.err ? refuse_rate(r) : go(r, STATE_ROUTE);
@@ -166,7 +171,7 @@ enum walk step_route(struct request *r) {
                           .captured = r->captured,
                           .protocols = endpoint_row(r->call.endpoint)->protocols,
                           .caps = r->call.caps,
-                          .in_bound_tok = budget_in_expect_tok(&r->call.size),
+                          .in_bound_tok = expected_tok(r),
                           .max_output_tok = r->call.size.max_output_tok,
                           .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
     if (!read_fallback(r, &r->fallback))
@@ -194,6 +199,7 @@ static void decide_cache(struct request *r) {
     const struct endpoint_row *row = endpoint_row(r->call.endpoint);
     snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
     routing_ladder_digest(r->alias, r->captured, ladder);
+    engines_identify(r->gateway, r->alias, r->captured, ladder);
     if (!attempt_forwarded(r, headers, &n_headers)) {
         r->cache_rule = (struct cache_rule){.why = "too-large"};
         return;

@@ -7,13 +7,16 @@
 #include "backends/decode/template.h"
 #include "gateway/base/hash.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define QUEUE_MAX 1024            /* runs that wait; against a queue that answers nobody */
 #define TEXT_BYTES_MAX (64 << 20) /* of one run not yet taken, whatever its max_out says */
 #define ENGINE_NICE 5             /* the event loop goes first where both want a core */
+#define LOOK_NS 20000000          /* how soon a cancelled run is seen when nobody can step */
 
 struct decode {
     char *directory;
@@ -23,23 +26,40 @@ struct decode {
     struct template template;
     struct decode_plan_numbers plan;
     struct schedule schedule; /* the step thread's; its counters anyone's */
-    int64_t longest_piece;    /* bytes */
+    struct adapters adapters;
+    bool stepped;          /* the step thread's: somebody could */
+    int64_t longest_piece; /* bytes */
     pthread_t thread;
     bool threaded;
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct list incoming; /* under lock */
-    bool stop;            /* under lock */
+    bool stop, poked;     /* under lock; poked: an adapter has been loaded, or could not be */
 };
 
 /* --- the step thread --- */
 
+/* Sleeps a while: nobody can step until something is loaded, or somebody's time is up. Under the lock. */
+static void doze(struct decode *d) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&d->wake, &d->lock, &until);
+}
+
 /* Moves what came in to the schedule; sleeps while there is nothing to do. False when it is time to stop. */
 static bool fetch(struct decode *d) {
     pthread_mutex_lock(&d->lock);
-    while (!d->stop && list_empty(&d->incoming) && schedule_idle(&d->schedule))
+    while (!d->stop && !d->poked && list_empty(&d->incoming) && schedule_idle(&d->schedule))
         pthread_cond_wait(&d->wake, &d->lock);
+    if (!d->stop && !d->poked && list_empty(&d->incoming) && !d->stepped)
+        doze(d);
+    d->poked = false;
     for (struct link *k; (k = list_shift(&d->incoming));)
         schedule_add(&d->schedule, container_of(k, struct decode_run, link));
     bool go_on = !d->stop;
@@ -47,11 +67,19 @@ static bool fetch(struct decode *d) {
     return go_on;
 }
 
+static void poke(void *user) {
+    struct decode *d = user;
+    pthread_mutex_lock(&d->lock);
+    d->poked = true;
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
+}
+
 static void *step_main(void *arg) {
     struct decode *d = arg;
     setpriority(PRIO_PROCESS, (id_t)gettid(), ENGINE_NICE);
     while (fetch(d))
-        schedule_step(&d->schedule);
+        d->stepped = schedule_step(&d->schedule);
     schedule_end_all(&d->schedule, ERR_NO_TARGET);
     return NULL;
 }
@@ -73,7 +101,10 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
     for (int64_t id = 0; id < d->tokenizer->size; id++)
         if ((int64_t)d->tokenizer->bytes[id].n > d->longest_piece)
             d->longest_piece = (int64_t)d->tokenizer->bytes[id].n;
-    return schedule_init(&d->schedule, ops, d->model, d->tokenizer, &d->plan.limits, why);
+    if (!schedule_init(&d->schedule, ops, d->model, d->tokenizer, &d->adapters, &d->plan.limits, !o->no_prefixes, why))
+        return false;
+    adapters_init(&d->adapters, &d->plan.adapters, d->model, d->plan.limits.slots, poke, d);
+    return true;
 }
 
 struct decode *decode_open(const struct decode_options *o, struct loop *loop, struct str *why) {
@@ -102,6 +133,7 @@ void decode_close(struct decode *d) {
     pthread_mutex_unlock(&d->lock);
     if (d->threaded)
         pthread_join(d->thread, NULL);
+    adapters_fini(&d->adapters);
     schedule_fini(&d->schedule);
     template_close(&d->template);
     tokenizer_close(d->tokenizer);
@@ -154,6 +186,27 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     run_text_init(&r->text, ask->stops, ask->n_stops, strip);
     r->sampling = (struct sample_options){ask->temperature, ask->top_p, ask->seeded ? ask->seed : random_u64()};
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
+    r->priority = ask->priority;
+    r->deadline_us = ask->deadline_us;
+    snprintf(r->team, sizeof r->team, "%.*s", SPAN_ARG(ask->team));
+    kv_root(ask->shared_prefix ? SPAN_NONE : ask->team, r->version ? r->version->digest : NULL, r->root);
+}
+
+/* The version that the ask means is the run's from here on, whatever its name points at later. */
+static enum err take_adapter(struct decode *d, const struct decode_ask *ask, struct decode_run *r) {
+    if (!ask->adapter.n)
+        return ERR_NONE;
+    r->version = adapters_take(&d->adapters, ask->adapter);
+    if (!r->version)
+        return ERR_MODEL;
+    snprintf(r->adapter, sizeof r->adapter, "%s@%s", r->version->name, r->version->version);
+    return ERR_NONE;
+}
+
+static void give_back_adapter(struct decode *d, struct decode_run *r) {
+    if (r->version)
+        adapters_drop(&d->adapters, r->version);
+    r->version = NULL;
 }
 
 static enum err submit(struct decode *d, struct decode_run *r) {
@@ -174,18 +227,27 @@ enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_
     struct decode_run *r = run_new(d->loop, on_ready, user);
     enum err e = render(d, ask, &r->ids) ? fit(d, ask, r) : ERR_UNSUPPORTED;
     *out = NULL;
+    if (e == ERR_NONE)
+        e = take_adapter(d, ask, r);
+    bool at_once = e == ERR_NONE && r->max_out == 0;
     if (e == ERR_NONE) {
         prepare(d, ask, r);
-        if (r->max_out == 0)
-            run_finish(r, "length", ERR_NONE);
-        else
-            e = submit(d, r);
+        e = at_once ? ERR_NONE : submit(d, r);
     }
+    if (e || at_once)
+        give_back_adapter(d, r);
+    if (at_once)
+        run_finish(r, "length", ERR_NONE);
     if (e == ERR_NONE)
         *out = r;
     else
         run_drop(r);
     return e;
+}
+
+bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[SHA256_BYTES]) {
+    struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the registry has a lock of its own */
+    return adapters_digest(&unlocked->adapters, name, digest);
 }
 
 void decode_view(const struct decode *d, struct decode_view *out) {
@@ -208,5 +270,9 @@ void decode_view(const struct decode *d, struct decode_view *out) {
         .queued = incoming + atomic_load(&d->schedule.n_waiting),
         .steps = atomic_load(&d->schedule.steps),
         .tokens = atomic_load(&d->schedule.tokens),
+        .preemptions = atomic_load(&d->schedule.preemptions),
+        .prefix_hit_tok = atomic_load(&d->schedule.hit_tok),
+        .prefix_asked_tok = atomic_load(&d->schedule.asked_tok),
     };
+    adapters_count(&unlocked->adapters, out);
 }

@@ -1,9 +1,10 @@
-/* THE ENGINE: one model, many sequences stepping together, behind one door.
+/* THE ENGINE: one model and its LoRA adapters, many sequences stepping together, behind one door.
  *
  *     decode_open(directory) -> decode_start(ask) -> [step thread] -> on_ready (loop) -> decode_take(piece) ... -> decode_end
  *
  * The loop never waits for the engine: asks go into a queue, pieces come out of one. A run's pending pieces are bounded
- * by its own max_tokens. The text of a sequence is the same whatever else is in the batch, bit for bit. */
+ * by its own max_tokens. The text of a sequence is the same whatever else is in the batch, bit for bit; a run ends on the
+ * adapter content that it began with. */
 #ifndef TOLLGATE_DECODE_H
 #define TOLLGATE_DECODE_H
 
@@ -18,6 +19,14 @@ struct decode_options {
     const char *device;    /* "auto" or "cpu" */
     const char *dtype;     /* "auto": as stored; "f32"; "bf16" */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
+    int64_t kv_blocks;                                         /* of the cache; 0: as the machine and the limits say */
+    bool no_prefixes;                                          /* no prompt is ever found in the cache of another */
+    /* NAME/[VERSION/] with adapter_config.json and adapter_model.safetensors, looked at every `adapter_watch_us`; NULL: no
+     * adapters. `adapter_history`: the file that keeps what names point at; NULL: they are forgotten. */
+    const char *adapters, *adapter_history;
+    int64_t adapter_memory, max_adapter_rank, adapter_watch_us, keep_versions; /* 0: as the conf's own defaults */
+    const char *const *pins; /* names that stay in memory; outlive the engine */
+    size_t n_pins;
 };
 /* NULL with a sentence in `why` that names the file and the tensor or field that is wrong. */
 must_check struct decode *decode_open(const struct decode_options *o, struct loop *loop, struct str *why);
@@ -39,6 +48,11 @@ struct decode_ask {
     uint64_t seed;
     struct span stops[DECODE_STOPS_MAX];
     size_t n_stops;
+    struct span adapter; /* "NAME" or "NAME@VERSION"; n 0: the base */
+    struct span team;    /* whose share it is, and who else may find its prompt in the cache */
+    bool shared_prefix;  /* anybody may find it */
+    int64_t priority;    /* lower goes first within a team */
+    int64_t deadline_us; /* on the monotonic clock; 0: none. Then the run ends with ERR_DEADLINE */
 };
 
 /* Exact prompt tokens of an ask (the loop may call it); -1 when it cannot be rendered. Users' text never becomes a
@@ -49,24 +63,33 @@ struct decode_piece {
     struct span text;   /* whole UTF-8 characters; may be empty; until the next call on this run */
     bool last;          /* the run is over: finish or err holds, usage is final */
     const char *finish; /* "stop" or "length"; NULL on error */
-    enum err err;       /* ERR_NONE, ERR_CONTEXT, ERR_NO_TARGET, ERR_INTERNAL */
+    enum err err;       /* ERR_NONE, ERR_CONTEXT, ERR_NO_TARGET, ERR_DEADLINE, ERR_INTERNAL */
     struct usage usage; /* exact so far */
 };
 
 struct decode_run;
-/* Copies the ask. on_ready is called on the loop when there is something to take (coalesced). ERR_CONTEXT when prompt
- * and output cannot fit, ERR_BUSY when the queue is full. */
+/* Copies the ask. on_ready is called on the loop when there is something to take (coalesced). ERR_MODEL when there is no such
+ * adapter, ERR_CONTEXT when prompt and output cannot fit, ERR_BUSY when the queue is full. */
 must_check enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_ready)(void *user),
                                  void *user, struct decode_run **out);
 bool decode_take(struct decode_run *r, struct decode_piece *out); /* false: nothing now */
+/* "NAME@VERSION" of the adapter that answers, "" for the base; lives as long as the run. */
+const char *decode_run_adapter(const struct decode_run *r);
 /* Cancels if it is still going (at the next step) and frees the handle; on_ready is not called afterwards. */
 void decode_end(struct decode_run *r);
+
+/* --- adapters; all of it on the loop, none of it waits --- */
+
+/* The content that "NAME" or "NAME@VERSION" means now; false: nothing. */
+bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[32]);
 
 struct decode_view {
     const char *directory, *compute; /* "cpu avx2", "cpu plain" */
     int64_t parameters, weight_bytes, kv_bytes;
     int64_t max_context, vocabulary, layers, hidden;
-    int64_t running, queued, steps, tokens;
+    int64_t running, queued, steps, tokens, preemptions;
+    int64_t prefix_hit_tok, prefix_asked_tok; /* of prompts: found in the cache, and looked for */
+    int64_t adapters, adapters_in_memory, adapter_bytes, adapter_loads, adapter_evictions;
 };
 void decode_view(const struct decode *d, struct decode_view *out);
 /* The memory plan of a model directory without loading it, as text for `tollgate check`; false: why says what is wrong. */

@@ -11,6 +11,10 @@
 #define BATCH_TOK_DEFAULT 2048
 #define BATCH_TOK_MAX (1 << 16)
 #define THREADS_MAX 64
+#define ADAPTER_BYTES_DEFAULT (INT64_C(2) << 30)
+#define ADAPTER_RANK_DEFAULT 64
+#define WATCH_US_DEFAULT (INT64_C(30) * 1000000)
+#define KEEP_VERSIONS_DEFAULT 5
 #define KV_BYTES_LIMIT (INT64_C(1) << 42)
 
 static int64_t clamp(int64_t v, int64_t otherwise, int64_t max) {
@@ -27,13 +31,25 @@ bool decode_plan_make(const struct decode_options *o, const struct model_config 
         return complain(why, "kv cache", "max_context %lld of this model cannot be held", (long long)context);
     int64_t fit = KV_POOL_BYTES_MAX / (token * KV_BLOCK_TOK), most = blocks * sequences;
     int64_t n_blocks = most < fit ? most : fit > blocks ? fit : blocks;
+    if (o->kv_blocks > 0) /* the longest context has to fit even alone */
+        n_blocks = o->kv_blocks > blocks ? o->kv_blocks : blocks;
     int64_t batch = clamp(o->batch_tokens, BATCH_TOK_DEFAULT, BATCH_TOK_MAX);
     *out = (struct decode_plan_numbers){
         .limits = {.max_context = context,
                    .n_blocks = n_blocks,
                    .batch_tok = batch > sequences ? batch : sequences, /* each sequence can always take its step */
                    .want_rows = sequences,
-                   .threads = (int)clamp(o->threads, sysconf(_SC_NPROCESSORS_ONLN), THREADS_MAX)},
+                   .threads = (int)clamp(o->threads, sysconf(_SC_NPROCESSORS_ONLN), THREADS_MAX),
+                   .slots = o->adapters ? sequences : 0, /* each sequence may have its own */
+                   .rank_max = clamp(o->max_adapter_rank, ADAPTER_RANK_DEFAULT, ADAPTER_RANK_MAX)},
+        .adapters = {.directory = o->adapters,
+                     .history = o->adapter_history,
+                     .memory = clamp(o->adapter_memory, ADAPTER_BYTES_DEFAULT, INT64_MAX / 2),
+                     .rank_max = clamp(o->max_adapter_rank, ADAPTER_RANK_DEFAULT, ADAPTER_RANK_MAX),
+                     .watch_us = clamp(o->adapter_watch_us, WATCH_US_DEFAULT, INT64_MAX / 2),
+                     .keep_versions = clamp(o->keep_versions, KEEP_VERSIONS_DEFAULT, INT64_MAX / 2),
+                     .pins = o->pins,
+                     .n_pins = o->n_pins},
         .kv_tok_bytes = token,
         .kv_bytes = n_blocks * KV_BLOCK_TOK * token,
     };
@@ -55,6 +71,10 @@ static void plan_text(const struct decode_options *o, const struct model *m, con
     put_mib(out, "kv cache", p->kv_bytes);
     str_printf(out, " = %lld blocks of %d tokens of %lld bytes\n", (long long)p->limits.n_blocks, KV_BLOCK_TOK,
                (long long)p->kv_tok_bytes);
+    if (o->adapters) {
+        put_mib(out, "adapters", p->adapters.memory);
+        str_printf(out, " at most, of rank %lld at most, from %s\n", (long long)p->adapters.rank_max, o->adapters);
+    }
     str_printf(out, "  %-12s %lld tokens a sequence, %lld sequences, %lld tokens a step, %d threads\n", "limits",
                (long long)p->limits.max_context, (long long)p->limits.want_rows, (long long)p->limits.batch_tok,
                p->limits.threads);

@@ -2,6 +2,7 @@
 #ifndef TOLLGATE_DECODE_DECODE_PLAN_H
 #define TOLLGATE_DECODE_DECODE_PLAN_H
 
+#include "backends/decode/adapters.h"
 #include "backends/decode/compute.h"
 #include "backends/decode/decode.h"
 
@@ -9,7 +10,8 @@
 
 struct decode_plan_numbers {
     struct compute_limits limits;
-    int64_t kv_bytes, kv_tok_bytes; /* in all; of one token */
+    struct adapters_options adapters; /* strings borrowed from the options */
+    int64_t kv_bytes, kv_tok_bytes;   /* in all; of one token */
 };
 must_check bool decode_plan_make(const struct decode_options *o, const struct model_config *c,
                                  struct decode_plan_numbers *out, struct str *why);

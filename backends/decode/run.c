@@ -23,6 +23,7 @@ struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void
     r->loop = loop;
     r->job.run = on_job;
     r->on_ready = on_ready;
+    r->slot = -1;
     r->user = user;
     pthread_mutex_init(&r->lock, NULL);
     return r;
@@ -31,7 +32,7 @@ struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void
 void run_drop(struct decode_run *r) {
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
-    assert(r->kv.blocks == NULL);
+    assert(r->kv.blocks == NULL && r->version == NULL && r->share == NULL);
     pthread_mutex_destroy(&r->lock);
     str_fini(&r->pending);
     str_fini(&r->taken);
@@ -70,10 +71,6 @@ void run_finish(struct decode_run *r, const char *finish, enum err err) {
     pthread_mutex_unlock(&r->lock);
 }
 
-int64_t run_tokens_needed(const struct decode_run *r) {
-    return r->n_prompt + r->max_out;
-}
-
 bool decode_take(struct decode_run *r, struct decode_piece *out) {
     pthread_mutex_lock(&r->lock);
     bool last = r->over && !r->last_taken, any = last || r->pending.n > 0;
@@ -88,6 +85,10 @@ bool decode_take(struct decode_run *r, struct decode_piece *out) {
     }
     pthread_mutex_unlock(&r->lock);
     return any;
+}
+
+const char *decode_run_adapter(const struct decode_run *r) {
+    return r->adapter;
 }
 
 void decode_end(struct decode_run *r) {

@@ -2,19 +2,24 @@
  * passes between them is under the run's own lock, so a run outlives its engine and a handle can be ended at any time.
  *
  *     QUEUED -> PREFILL (prompt goes into the cache, by chunks) -> DECODE (a token a step) -> over
+ *        ^------- preempted: what it knows stays, its cache is computed again ------'
  */
 #ifndef TOLLGATE_DECODE_RUN_H
 #define TOLLGATE_DECODE_RUN_H
 
+#include "backends/decode/adapters.h"
 #include "backends/decode/bpe.h"
 #include "backends/decode/decode.h"
 #include "backends/decode/kv.h"
 #include "backends/decode/run_text.h"
 #include "backends/decode/sample.h"
+#include "backends/decode/share.h"
 #include "gateway/base/list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+#define RUN_TEAM_BYTES_MAX 200 /* longer names share an account with their beginning */
 
 struct decode_run {
     /* --- both sides --- */
@@ -40,6 +45,14 @@ struct decode_run {
     struct tokens ids; /* prompt, then what was sampled */
     int64_t n_prompt, n_cached, n_out, max_out;
     struct kv_seq kv;
+    uint8_t root[SHA256_BYTES];      /* of its keys in the cache */
+    struct adapter_version *version; /* a reference, until the engine lets it go; NULL: the base */
+    char adapter[ADAPTER_NAME_BYTES_MAX + ADAPTER_VERSION_BYTES_MAX];
+    char team[RUN_TEAM_BYTES_MAX];
+    struct share *share;                              /* while it waits or steps */
+    int64_t priority, deadline_us, arrived, admitted; /* the last two by count */
+    int32_t slot;                                     /* while it steps; -1: the base */
+    int64_t chunk;                                    /* tokens in this step */
     struct run_text text;
     struct sample_options sampling;
 };
@@ -50,6 +63,5 @@ void run_drop(struct decode_run *r);
 void run_show(struct decode_run *r, struct span text);
 /* The run is over, once: on the step thread, or before the engine has it. */
 void run_finish(struct decode_run *r, const char *finish, enum err err);
-int64_t run_tokens_needed(const struct decode_run *r); /* places in the cache it may ever need */
 
 #endif

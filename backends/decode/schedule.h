@@ -1,13 +1,18 @@
 /* Who steps next. All of it belongs to the step thread.
  *
- *     waiting (in order of arrival) -> admitted when a place and all the cache it may need are free -> running
- *     a step = one token of every sequence that decodes + the next chunk of the oldest prompts, within a budget
- */
+ *     waiting -> admitted: a place, blocks for what is known of it, its adapter in memory -> running -> over
+ *        ^                                                                                     |
+ *        '---- preempted: blocks are short, or a team has no place while another has many -----'
+ *     a step = one token of every sequence that decodes + the next chunk of prompts, within a budget
+ *
+ * First comes whose team has had least, then the lower priority number, then whose adapter has had least within the team,
+ * then who came first. Rows of a step stand in order of adapter, so that tiles are neighbours. */
 #ifndef TOLLGATE_DECODE_SCHEDULE_H
 #define TOLLGATE_DECODE_SCHEDULE_H
 
 #include "backends/decode/compute.h"
 #include "backends/decode/run.h"
+#include "backends/decode/schedule_batch.h"
 #include "backends/decode/tokenizer.h"
 
 struct schedule {
@@ -15,24 +20,34 @@ struct schedule {
     struct compute *compute;
     const struct model *model;
     const struct tokenizer *tokenizer;
+    struct adapters *adapters; /* the engine's */
     struct kv_pool pool;
+    struct shares shares;
     struct sampler sampler;
     struct list waiting, running; /* of struct decode_run by link */
-    int64_t max_sequences, batch_tok;
-    int64_t chunk_tok;        /* prompt tokens a step may take now; follows what the machine can do */
-    struct batch batch;       /* arrays owned */
-    struct decode_run **rows; /* owned; [max_sequences] the sequences of the batch */
-    float *logits;            /* owned; [max_sequences][vocabulary] */
-    struct str shown;         /* scratch */
-    _Atomic int64_t steps, tokens, n_running, n_waiting;
+    int64_t max_sequences, batch_tok, arrivals, admissions;
+    int64_t chunk_tok; /* prompt tokens a step may take now; follows what the machine can do */
+    struct schedule_batch batch;
+    float *logits;    /* owned; [max_sequences][vocabulary] */
+    struct str shown; /* scratch */
+    _Atomic int64_t steps, tokens, n_running, n_waiting, preemptions, hit_tok, asked_tok;
 };
 
 must_check bool schedule_init(struct schedule *s, const struct compute_ops *ops, const struct model *m,
-                              const struct tokenizer *t, const struct compute_limits *l, struct str *why);
+                              const struct tokenizer *t, struct adapters *a, const struct compute_limits *l,
+                              bool prefixes, struct str *why);
 void schedule_fini(struct schedule *s);
 void schedule_add(struct schedule *s, struct decode_run *r); /* takes over the engine's reference */
 bool schedule_idle(const struct schedule *s);
-void schedule_step(struct schedule *s); /* one forward pass at most */
+/* One forward pass at most; false: nobody can step until something changes. */
+bool schedule_step(struct schedule *s);
 void schedule_end_all(struct schedule *s, enum err err);
+
+/* schedule_admit.c */
+void schedule_admit(struct schedule *s);
+void schedule_let_go(struct schedule *s, struct list *from, struct decode_run *r); /* with all that it holds */
+void schedule_preempt(struct schedule *s, struct decode_run *r);
+/* Blocks for n tokens of a sequence, if need be those of others that came later; false: r itself is the latest and waits again. */
+bool schedule_find_blocks(struct schedule *s, struct decode_run *r, int64_t n_tok);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "backends/decode/decode.h"
 #include "conf/conf.h"
+#include "gateway/engines.h"
 
 #include <stdio.h>
 
@@ -15,13 +16,7 @@ static const char usage[] = "tollgate check [-c FILE]\n"
                             "  -c FILE   the conf (default " CONF_DEFAULT ")\n";
 
 static bool plan(const struct conf_backend *b, struct str *out) {
-    struct decode_options o = {.directory = b->decode.model,
-                               .device = b->decode.device,
-                               .dtype = b->decode.dtype,
-                               .max_context = b->decode.max_context,
-                               .max_sequences = b->decode.max_sequences,
-                               .batch_tokens = b->decode.batch_tokens,
-                               .threads = b->decode.threads};
+    struct decode_options o = engine_options(b);
     struct str text, why;
     str_init(&text, TEXT_BYTES_MAX);
     str_init(&why, TEXT_BYTES_MAX);

@@ -9,8 +9,8 @@
     "audit: {directory: @DIR@/audit}\n"                                                                                \
     "log: {level: error}\n"                                                                                            \
     "retries: {backoff: [0s, 0s], budget: \"100%\"}\n"
-#define PRICE "prices: {unknown: {input: 1 USD/1M, output: 2 USD/1M}}\n"
-#define SHOWN "prices: {unknown: {input: 1 USD/1M, output: 2 USD/1M, hidden_output: false}}\n"
+#define PRICE "prices: {unknown: {input: 1 USD/1M, cache_write: 1 USD/1M, output: 2 USD/1M}}\n"
+#define SHOWN "prices: {unknown: {input: 1 USD/1M, cache_write: 1 USD/1M, output: 2 USD/1M, hidden_output: false}}\n"
 #define HOLD "hold: {max_share_key: \"100%\", max_share_team: \"100%\", output_cap: 20}\n"
 #define TEAM(limit, more)                                                                                              \
     "teams:\n"                                                                                                         \

@@ -60,7 +60,10 @@ backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
-backends/decode/schedule.c test_decode.c the same
+backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
+backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
+backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
+backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
@@ -86,6 +89,8 @@ gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
 gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
+gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
+gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
 gateway/finance/spend_focus.c test_spend.c the same
 gateway/finance/spend_print.c test_spend.c the same
@@ -96,7 +101,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 walk=' admin admin_finance alert watch admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=' admin admin_books admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys attempt body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

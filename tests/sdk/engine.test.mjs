@@ -56,6 +56,48 @@ test('the committed greedy answers come through the door: alone, streamed, and a
   } finally { await g.end(); }
 });
 
+const VOICES = JSON.parse(readFileSync(join(ROOT, 'conf', 'tiny', 'greedy-adapters.json')));
+const confOfVoices = (over = {}) => (dir) => {
+  const conf = confAround(TINY)(dir);
+  Object.assign(conf.backends.local, { adapters: { directory: join(ROOT, 'conf', 'tiny', 'adapters') } }, over.local);
+  return { ...conf, aliases: { m: 'local/tiny', 'ft-*': { ladder: [{ targets: ['local/*'] }, { targets: ['local/tiny'], degraded: true }] }, pirate: 'local/pirate', lost: 'local/nobody', ...over.aliases } };
+};
+
+test('three adapters and the base answer in one batch, each in its own voice, named with its version and priced as its base', { timeout: 60000 }, async () => {
+  const g = await new Gateway(confOfVoices()).start();
+  try {
+    const all = Object.entries(VOICES).flatMap(([name, rows]) => rows.map((row) => ({ ...row, name, model: `ft-${name}` })));
+    const base = GREEDY.map((row) => ({ ...row, model: 'm' }));
+    const asked = [...all, ...base];
+    const replies = await Promise.all(asked.map(async (row) => { const r = await g.chat(ask(row.prompt, { model: row.model })); return { row, r, body: await r.json() }; }));
+    for (const { row, r, body } of replies) {
+      assert.equal(r.status, 200);
+      assert.equal(answerOf(body), row.answer, row.model);
+      assert.equal(body.model, row.model, 'the reply says what was asked');
+      assert.equal(body.usage.completion_tokens, row.tokens);
+      assert.match(r.headers.get('x-tollgate-target'), row.name ? new RegExp(`^local/${row.name}@[0-9a-f]{12}$`) : /^local\/tiny$/);
+      assert.equal(Math.round(Number(r.headers.get('x-tollgate-cost')) * 1e9), Math.ceil(body.usage.prompt_tokens * 50 + row.tokens * 200));
+    }
+    const direct = await (await g.chat(ask(VOICES.pirate[0].prompt, { model: 'pirate' }))).json();
+    assert.equal(answerOf(direct), VOICES.pirate[0].answer);
+    const version = replies[0].r.headers.get('x-tollgate-target').split('@')[1];
+    const exact = await g.chat(ask(VOICES.pirate[0].prompt, { model: `ft-pirate@${version}` }));
+    assert.equal(answerOf(await exact.json()), VOICES.pirate[0].answer);
+  } finally { await g.end(); }
+});
+
+test('an adapter that does not exist is 404, never the base, not even as a lower rung', { timeout: 60000 }, async () => {
+  const g = await new Gateway(confOfVoices()).start();
+  try {
+    for (const model of ['ft-pirat', 'ft-Pirate', 'ft-pirate@', 'ft-pirate@000000000000', 'ft-../base', 'ft-base:pirate', 'ft-.', 'lost', 'adaptr', 'local/pirate', '']) {
+      const r = await g.chat(ask('hi', { model }));
+      const body = await r.json();
+      assert.equal(r.status, model === '' ? 400 : 404, `${model}: ${JSON.stringify(body)}`);
+      if (model !== '') assert.equal(body.error.code, 'model_not_found', model);
+    }
+  } finally { await g.end(); }
+});
+
 test('a corrupt model directory gets a sentence with file and tensor from check and serve, and serve ends with 1', async () => {
   const edits = {
     'model.safetensors: cut': [(dir) => { const f = join(dir, 'model.safetensors'); writeFileSync(f, readFileSync(f).subarray(0, -100)); }, /model\.safetensors: tensor \S+: ends at byte/],

@@ -28,3 +28,22 @@ test('a gateway starts without its Redis, says so, and uses it once it is there'
   await redis.end();
   await up.stop();
 });
+
+test('a key made or revoked at one gateway is so at the others, whatever Redis forgets', { timeout: 60000 }, async () => {
+  const up = await mock(usual()), redis = await new Redis().start();
+  const open = () => new Gateway(simple(up, { redis: { url: redis.url, timeout: '500ms' } })).start();
+  const [a, b] = [await open(), await open()];
+  const status = async (g, key) => (await g.chat({}, { authorization: `Bearer ${key}` })).status;
+  const made = await (await a.admin('/admin/keys', 'POST', { team: 'search', name: 'x' })).json();
+  assert.equal(await status(a, made.key), 200);
+  await until(async () => (await status(b, made.key)) === 200, 'the key to be admitted at the other gateway', 6000);
+  await redis.kill();
+  assert.equal((await b.admin(`/admin/keys/${made.id}`, 'DELETE')).status, 200);
+  await redis.start(); // without its data
+  await until(async () => (await status(a, made.key)) === 401, 'the revocation to arrive though Redis was away', 10000);
+  const late = await open(); // one that was never there before
+  await until(async () => /revoked/.test(await (await late.chat({}, { authorization: `Bearer ${made.key}` })).text()), 'the newcomer to know the tombstone', 6000);
+  for (const g of [a, b, late]) await g.end();
+  await redis.end();
+  await up.stop();
+});

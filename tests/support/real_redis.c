@@ -20,9 +20,16 @@
 #define START_TRIES 2500 /* of two milliseconds */
 
 static void run(const struct real_redis *r) {
-    const char *argv[ARGUMENTS_MAX] = {"redis-server", "--port", "0",     "--unixsocket", r->socket, "--save", "",
-                                       "--appendonly", "no",     "--dir", r->folder};
-    size_t n = 11;
+    const char *const usual[] = {"--port",       "0",  "--unixsocket", r->socket, "--save", "",
+                                 "--appendonly", "no", "--dir",        r->folder};
+    const char *argv[ARGUMENTS_MAX] = {"redis-server"};
+    size_t n = 1;
+    if (r->config[0]) {
+        argv[n++] = r->config;
+        argv[n++] = "--sentinel";
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        argv[n++] = usual[i];
     for (size_t i = 0; r->more && r->more[i] && n < ARGUMENTS_MAX - 1; i++)
         argv[n++] = r->more[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -33,15 +40,28 @@ static void run(const struct real_redis *r) {
     _exit(127);
 }
 
-static bool answers(const char *path) {
+static int dial(const char *path) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    char pong[8] = "";
     snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = connect(fd, (struct sockaddr *)&at, sizeof at) == 0 && write(fd, "PING\r\n", 6) == 6 &&
-                read(fd, pong, sizeof pong - 1) > 0;
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
+        return fd;
     close(fd);
-    return good;
+    return -1;
+}
+
+char *real_redis_ask(const struct real_redis *r, const char *command, char *out, size_t size) {
+    char line[512];
+    int n = snprintf(line, sizeof line, "%s\r\n", command), fd = dial(r->socket);
+    ssize_t got = fd >= 0 && write(fd, line, (size_t)n) == n ? read(fd, out, size - 1) : 0;
+    out[got > 0 ? got : 0] = '\0';
+    close(fd);
+    return out;
+}
+
+static bool answers(const struct real_redis *r) {
+    char pong[16];
+    return *real_redis_ask(r, "PING", pong, sizeof pong) != '\0';
 }
 
 void real_redis_start(struct real_redis *r) {
@@ -50,16 +70,33 @@ void real_redis_start(struct real_redis *r) {
     assert(r->pid >= 0);
     if (!r->pid)
         run(r);
-    for (int i = 0; !answers(r->socket); i++) {
+    for (int i = 0; !answers(r); i++) {
         assert(i < START_TRIES && waitpid(r->pid, NULL, WNOHANG) == 0);
         nanosleep(&nap, NULL);
     }
 }
 
-void real_redis_begin(struct real_redis *r, const char *const *more) {
+static void make_folder(struct real_redis *r, const char *const *more) {
     *r = (struct real_redis){.folder = "/tmp/tollgate-redis-XXXXXX", .more = more};
     assert(mkdtemp(r->folder));
     snprintf(r->socket, sizeof r->socket, "%s/redis", r->folder);
+}
+
+void real_redis_begin(struct real_redis *r, const char *const *more) {
+    make_folder(r, more);
+    real_redis_start(r);
+}
+
+void real_sentinel_begin(struct real_redis *r, int master_port, const char *const *more) {
+    make_folder(r, more);
+    snprintf(r->config, sizeof r->config, "%s/sentinel.conf", r->folder);
+    FILE *f = fopen(r->config, "w");
+    assert(f);
+    fprintf(f,
+            "sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 300\n"
+            "sentinel failover-timeout main 3000\n",
+            master_port);
+    fclose(f);
     real_redis_start(r);
 }
 
@@ -87,11 +124,22 @@ void real_redis_end(struct real_redis *r) {
     rmdir(r->folder);
 }
 
-int free_port(void) {
+static int bind_port(int port) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof at;
+    at.sin_port = htons((uint16_t)port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert(bind(fd, (struct sockaddr *)&at, n) == 0 && getsockname(fd, (struct sockaddr *)&at, &n) == 0);
+    bool good = bind(fd, (struct sockaddr *)&at, n) == 0 && getsockname(fd, (struct sockaddr *)&at, &n) == 0;
     close(fd);
-    return ntohs(at.sin_port);
+    return good ? ntohs(at.sin_port) : 0;
+}
+
+int free_port(void) {
+    for (int i = 0; i < 1000; i++) {
+        int port = bind_port(0);
+        if (port && port < 55000 && bind_port(port + 10000))
+            return port;
+    }
+    assert(!"there is a free port");
+    return 0;
 }

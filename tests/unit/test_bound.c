@@ -201,7 +201,8 @@ static struct usage dice_usage(uint64_t *dice, const struct price *p, const stru
     u.in_audio -= u.cache_read_audio;
     int64_t rest = in - u.in_audio - u.cache_read_audio;
     int64_t *lines[] = {&u.cache_read, &u.cache_write_5m, &u.cache_write_1h, &u.in_image};
-    const bool may[] = {true, !s->writes_known || s->writes_5m, !s->writes_known || s->writes_1h, s->images > 0};
+    const bool may[] = {true, !s->writes_known || s->writes_5m, s->writes_known ? s->writes_1h : p->cache_write_1h >= 0,
+                        s->images > 0};
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         *lines[i] = may[i] ? up_to(dice, rest) : 0;
         rest -= *lines[i];

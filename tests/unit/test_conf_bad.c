@@ -60,7 +60,8 @@ static const struct bad later_rows[] = {
     {"backends: {g: {protocol: gemini, url: \"https://g\"}}\n", "1:26: error: protocol: gemini is not supported yet"},
     {"backends: {g: {protocol: bedrock, region: eu}}\n", "1:35: error: 'region' is not supported yet"},
     {"backends: {g: {protocol: azure, url: \"https://g\"}}\n", "1:26: error: protocol: azure is not supported yet"},
-    {"backends: {l: {protocol: decode, model: d, adapters: {}}}\n", "1:44: error: 'adapters' is not supported yet"},
+    {"backends: {l: {protocol: decode, model: d, hourly_cost: 1}}\n",
+     "1:44: error: 'hourly_cost' is not supported yet"},
     {"backends: {l: {protocol: decode, model: d, quantize: int8}}\n",
      "1:54: error: quantize: int8 is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m], policy: latency}]}}\n",
@@ -159,7 +160,7 @@ static const struct bad alias_rows[] = {
      "2:60: error: weight must be from 1 to 1000"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], attempts: 99}}\n", "2:56: error: attempts must be from 1 to 32"},
     {"backends: {l: {protocol: decode, model: d, name: base}}\naliases: {a: l/legal}\n",
-     "2:14: error: 'l' holds one model, 'base'; adapters are not supported yet"},
+     "2:14: error: 'l' holds one model, 'base'; adapters need 'adapters: {directory: ...}'"},
 };
 
 static const struct bad team_rows[] = {

@@ -33,6 +33,20 @@ Test(conf_redis, urls_are_taken_apart) {
     }
 }
 
+Test(conf_redis, sentinels_and_nodes_get_their_ports) {
+    struct conf *c = load_good(
+        "redis: {url: \"redis://h\", sentinel: {addresses: [a, \"b:1\"], master: m, password: p}}\n" NO_STATE);
+    cr_assert(c->redis.sentinel.n_addresses == 2 && c->redis.cluster.n_addresses == 0);
+    cr_expect_str_eq(c->redis.sentinel.addresses[0], "a:26379");
+    cr_expect_str_eq(c->redis.sentinel.addresses[1], "b:1");
+    cr_expect_str_eq(c->redis.sentinel.password, "p");
+    conf_drop(c);
+    c = load_good("redis: {url: \"redis://h\", cluster: {addresses: [a]}}\n" NO_STATE);
+    cr_assert(c->redis.cluster.n_addresses == 1);
+    cr_expect_str_eq(c->redis.cluster.addresses[0], "a:6379");
+    conf_drop(c);
+}
+
 Test(conf_redis, secrets_of_a_url_are_hidden_and_the_rest_of_it_is_shown) {
     static const char *const rows[][2] = {
         {"redis://anna:canary@h:1/2", "redis.url: redis://(hidden)@h:1/2"},
@@ -69,6 +83,12 @@ Test(conf_redis, what_is_wrong_is_said_in_words) {
         {"redis: {url: \"redis://:%zz@h\"}\n", "error: the url holds a '%' that stands for nothing"},
         {"redis: {url: \"redis://h\", ca_file: x}\n", "error: ca_file is for rediss:// urls"},
         {"redis: {url: \"redis://h\", username: x}\n", "error: a user without a password cannot log in"},
+        {"redis: {url: \"redis://h\", sentinel: {addresses: [a]}}\n", "error: 'master' is missing in redis.sentinel"},
+        {"redis: {url: \"redis://h\", sentinel: {addresses: [\"a:x\"], master: m}}\n", "'a:x' has no usable port"},
+        {"redis: {url: \"unix:/s\", cluster: {addresses: [a]}}\n", "error: sentinel and cluster are reached over TCP"},
+        {"redis: {url: \"redis://h/2\", cluster: {addresses: [a]}}\n", "error: a cluster has database 0 alone"},
+        {"redis: {url: \"redis://h\", cluster: {addresses: [a]}, sentinel: {addresses: [a], master: m}}\n",
+         "error: sentinel and cluster exclude each other"},
         {"redis: {url: \"redis://h\", when_down: {budget: maybe}}\n", "1:47: error: 'maybe' is no budget"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

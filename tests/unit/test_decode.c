@@ -25,7 +25,12 @@ struct reader {
 };
 
 static void house_open(struct house *h, int64_t context, int64_t sequences, int64_t batch, int64_t threads) {
-    struct decode_options o = {NULL, "auto", "auto", context, sequences, batch, threads};
+    struct decode_options o = {.device = "auto",
+                               .dtype = "auto",
+                               .max_context = context,
+                               .max_sequences = sequences,
+                               .batch_tokens = batch,
+                               .threads = threads};
     struct str why;
     str_init(&why, 4000);
     random_model_write(&h->model, &shape_small);
