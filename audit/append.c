@@ -49,8 +49,10 @@ static void put_totals(struct audit *a, int64_t now_us, struct str *out) {
     str_init(&totals, TOTALS_MAX_BYTES);
     totals_age(&a->totals, now_us);
     json_put_i64(out, "open_segment", oldest_open(a));
-    if (totals_put(&a->totals, TOTALS_MAX_BYTES, &totals))
+    if (totals_put(&a->totals, TOTALS_MAX_BYTES, &totals)) {
         json_put_raw(out, "totals", str_span(&totals));
+        a->totals_number = a->number;
+    }
     str_fini(&totals);
 }
 
@@ -72,6 +74,34 @@ void chain_tree(struct audit *a, int64_t now_us) {
     a->tree.n = 0;
 }
 
+/* What the others' heads were at the last look; and the next look. */
+static void put_others(struct audit *a, struct str *out, int64_t now_us) {
+    if (a->others)
+        json_put_raw(out, "others", span_of(a->others));
+    free(a->others);
+    a->others = NULL;
+    if (a->chores && a->records_others)
+        chores_seek_heads(a->chores, now_us);
+}
+
+/* Heads that carry totals are large, and another follows soon. */
+static void keep_anchor(struct audit *a, size_t from) {
+    if (a->n_anchors == 0 && !a->on_anchor)
+        return;
+    str_clear(&a->anchor);
+    str_put(&a->anchor, span_from(a->batch.at + from, a->batch.n - from));
+    a->anchor_seq = a->seq;
+}
+
+void chain_retain(struct audit *a, int64_t now_us) {
+    int64_t cut_us = now_us - a->keep_us, open = oldest_open(a);
+    if (!a->chores || a->keep_us <= 0)
+        return;
+    if (a->unrolled_us && a->unrolled_us < cut_us)
+        cut_us = a->unrolled_us;
+    chores_seek_removal(a->chores, cut_us, open < a->totals_number ? open : a->totals_number);
+}
+
 void chain_head(struct audit *a, bool totals, int64_t now_us) {
     struct audit_record r = {.kind = AUDIT_HEAD};
     char time[CLOCK_TEXT_MAX];
@@ -86,9 +116,14 @@ void chain_head(struct audit *a, bool totals, int64_t now_us) {
         put_signature(a, time, &extra);
     if (totals)
         put_totals(a, now_us, &extra);
+    else
+        put_others(a, &extra, now_us);
     assert(!extra.over); /* half a head would be a lie in the chain */
+    size_t from = a->batch.n;
     chain_append(a, &r, str_span(&extra), now_us);
     str_fini(&extra);
+    if (!totals)
+        keep_anchor(a, from);
     a->since_head = 0;
     a->head_us = now_us;
 }
@@ -109,6 +144,7 @@ void chain_begin(struct audit *a, int64_t now_us) {
     segment_name(a->segment, a->chain, now_us, a->number);
     if (a->seq > 0)
         chain_head(a, true, now_us);
+    chain_retain(a, now_us);
 }
 
 /* A clock that was set back opens no file: the day only goes on. */

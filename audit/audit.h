@@ -32,7 +32,13 @@ struct audit_options {
     const char *head_key; /* PEM or NULL */
     const char *version;  /* of this program, for the start record */
     const char *conf_digest;
-    int64_t since_us; /* settles older than this need not be told (start of the oldest open period) */
+    const char *const *anchors; /* files that each durable head is appended to; copied */
+    size_t n_anchors;
+    void (*on_anchor)(struct span head_line, void *user); /* the same from the loop, for what is not a file; NULL */
+    bool records_others;                                  /* heads of the directory's other chains stand in this one */
+    int64_t keep_us;                                      /* whole files that are older are removed; 0: never */
+    int64_t unrolled_us; /* records since then are kept whatever keep_us says; 0: no such bound */
+    int64_t since_us;    /* settles older than this need not be told (start of the oldest open period) */
     void (*settled)(const struct audit_settled *s, void *user); /* called during open, for each */
     void *user;
 };
@@ -183,6 +189,19 @@ struct audit_check {
 must_check bool audit_check(const struct audit_check *o, struct audit_verdict *out, struct str *why);
 /* The same without anchored heads. */
 must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
+
+/* Records on their own, with what proves to a third party that they stand in the log (README.md has the recipe). */
+struct audit_line;
+struct audit_export {
+    const char *directory, *into; /* a folder, made if it is not there; nothing in it is overwritten */
+    bool (*wants)(const struct audit_line *l, void *user);
+    void *user;
+};
+struct audit_exported {
+    uint64_t records, proved, unsealed;
+    size_t heads;
+};
+must_check bool audit_export(const struct audit_export *o, struct audit_exported *out, struct str *why);
 
 /* Calls `see` for every record of every chain in file order; stops when it returns false. */
 struct audit_line {

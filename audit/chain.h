@@ -3,6 +3,7 @@
 #define TOLLGATE_AUDIT_CHAIN_H
 
 #include "audit/audit.h"
+#include "audit/chores.h"
 #include "audit/recover.h"
 #include "audit/sign.h"
 #include "audit/tree.h"
@@ -11,6 +12,8 @@
 
 /* A turn that writes more goes to the writer in pieces, so that no batch grows without bound. */
 #define CHAIN_BATCH_BYTES ((size_t)1 << 20)
+
+#define CHAIN_ANCHORS_MAX 8
 
 struct audit_tuning { /* constants that a test may need otherwise */
     int64_t segment_max_bytes;
@@ -62,6 +65,21 @@ struct audit {
     int64_t head_us;
     struct tree tree; /* of the records since the last tree; kept where heads are signed */
 
+    /* beside the writing; chores NULL: a chain that is only finished */
+    struct chores *chores;
+    char *anchors[CHAIN_ANCHORS_MAX]; /* owned: files */
+    size_t n_anchors;
+    void (*on_anchor)(struct span line, void *user);
+    void *user;
+    bool records_others;
+    char *others;        /* owned: heads of the other chains, for the next head; NULL: none */
+    struct str anchor;   /* the last head's line, which is not durable yet */
+    uint64_t anchor_seq; /* 0: there is none */
+    int64_t keep_us, unrolled_us;
+    int64_t totals_number; /* of the last file that begins with totals; 0: none does */
+    struct removal removal;
+    uint64_t removal_seq; /* of the note that tells of it; 0: there is none */
+
     struct map open;   /* request -> number of the file with its admit, as a pointer */
     struct map prices; /* digest -> struct price_kept */
     struct totals totals;
@@ -76,6 +94,7 @@ void chain_begin(struct audit *a, int64_t now_us); /* a new file now */
 void chain_head(struct audit *a, bool totals, int64_t now_us);
 void chain_tree(struct audit *a, int64_t now_us); /* the note with the root over what has no root yet */
 bool chain_head_is_due(const struct audit *a, int64_t now_us);
+void chain_retain(struct audit *a, int64_t now_us); /* looks for files that are older than they are kept */
 void chain_price(struct audit *a, const struct audit_record *r, int64_t now_us); /* its row, once a file */
 void chain_prices_free(struct audit *a);
 
@@ -85,5 +104,6 @@ void chain_wake(struct audit *a);
 void chain_note_away(struct audit *a, int64_t now_us); /* a record of the records that were not taken */
 void chain_moved_new(struct audit *a);
 void chain_moved_free(struct audit *a);
+void chain_anchor(struct audit *a); /* the last head, when it is durable */
 
 #endif

@@ -133,17 +133,6 @@ static void settle_open(struct audit *a, const struct audit_options *o, const st
     free(all);
 }
 
-static int64_t day_of_name(const char *name) {
-    struct segment s;
-    int64_t us = 0;
-    char date[11];
-    if (!segment_parse(name, &s))
-        return 0;
-    const char *day = name + strlen("audit-") + strlen(s.chain) + 1;
-    memcpy(date, (char[]){day[0], day[1], day[2], day[3], '-', day[4], day[5], '-', day[6], day[7], 0}, sizeof date);
-    return clock_parse(span_of(date), &us) ? us / US_PER_DAY : 0;
-}
-
 /* Takes the chain up where its files leave it. */
 static void take_up(struct audit *a, const struct audit_options *o, struct recovered *r, int64_t now_us) {
     a->seq = r->seq;
@@ -151,7 +140,8 @@ static void take_up(struct audit *a, const struct audit_options *o, struct recov
     memcpy(a->segment, r->segment, sizeof a->segment);
     a->number = r->number;
     a->size_bytes = r->size_bytes;
-    a->day = day_of_name(r->segment);
+    a->day = r->segment[0] ? segment_day(r->segment) : 0;
+    a->totals_number = r->totals_number;
     a->since_head = r->since_head;
     a->tree = r->tree;
     a->head_us = now_us;
@@ -182,6 +172,23 @@ static bool await_start(struct audit *a, struct str *why) {
     return true;
 }
 
+static void drop_anchors(struct audit *a) {
+    for (size_t i = 0; i < a->n_anchors; i++)
+        free(a->anchors[i]);
+    a->n_anchors = 0;
+}
+
+static void set_beside(struct audit *a, const struct audit_options *o) {
+    drop_anchors(a);
+    for (size_t i = 0; i < o->n_anchors && i < CHAIN_ANCHORS_MAX; i++)
+        a->anchors[a->n_anchors++] = xstrdup(o->anchors[i]);
+    a->on_anchor = o->on_anchor;
+    a->user = o->user;
+    a->records_others = o->records_others;
+    a->keep_us = o->keep_us;
+    a->unrolled_us = o->unrolled_us;
+}
+
 static void release(struct audit *a) {
     if (a->lock_fd >= 0)
         close(a->lock_fd);
@@ -190,6 +197,9 @@ static void release(struct audit *a) {
     map_fini(&a->open);
     totals_fini(&a->totals);
     chain_prices_free(a);
+    drop_anchors(a);
+    str_fini(&a->anchor);
+    free(a->others);
     free(a->directory);
     free(a->chain);
     free(a);
@@ -212,6 +222,7 @@ bool audit_tune(struct audit *a, const struct audit_options *o, struct str *why)
     sign_key_free(a->key);
     a->key = key;
     set_heads(a, o);
+    set_beside(a, o);
     writer_tune(a->writer, o->sync_request, sync_interval(o), a->head_interval_us);
     return true;
 }
@@ -230,6 +241,7 @@ static struct audit *make(const struct audit_options *o, const struct audit_tuni
     random_bytes(boot, sizeof boot);
     hex_put(boot, sizeof boot, a->boot);
     str_init(&a->batch, CHAIN_BATCH_BYTES + 4 * LINE_MAX_BYTES);
+    str_init(&a->anchor, LINE_MAX_BYTES);
     map_init(&a->open);
     map_init(&a->prices);
     totals_init(&a->totals);
@@ -296,10 +308,14 @@ struct audit *audit_open_tuned(const struct audit_options *o, const struct audit
         good = recover_chain(o, &r, why) && goes_on(a, o, &r, now_us, why);
         recover_free(&r);
     }
-    if (good)
-        return a;
-    undo(a);
-    return NULL;
+    if (!good) {
+        undo(a);
+        return NULL;
+    }
+    set_beside(a, o);
+    a->chores = chores_open(&(struct chores_options){a->directory, a->chain, chain_on_moved, a});
+    chain_retain(a, now_us);
+    return a;
 }
 
 struct audit *audit_open(const struct audit_options *o, struct loop *loop, int64_t now_us, struct str *why) {
@@ -314,7 +330,12 @@ void audit_close(struct audit *a, int64_t now_us) {
     chain_head(a, false, now_us);
     audit_flush(a);
     int64_t lag = audit_lag(a);
-    if (!writer_close(a->writer, a->tuning.patience_us))
+    bool all = writer_close(a->writer, a->tuning.patience_us);
+    if (all && a->anchor_seq && a->chores && a->n_anchors)
+        chores_anchor(a->chores, str_span(&a->anchor), (const char *const *)a->anchors, a->n_anchors);
+    if (a->chores)
+        chores_close(a->chores);
+    if (!all)
         log_error("the audit log could not be written to its end: up to %lld records are missing directory=%s",
                   (long long)lag, a->directory);
     chain_moved_free(a);

@@ -202,6 +202,7 @@ struct base {
     size_t at;           /* settles count from this file on */
     size_t open_from;    /* requests may be open since this file */
     struct totals *into; /* totals that the head of `at` carries */
+    int64_t number;      /* of `at`; 0: no file begins with totals */
 };
 
 /* Whether this file's first record is a head with totals, which are then read. */
@@ -229,8 +230,10 @@ static bool has_totals(const struct audit_options *o, const struct segments *all
 
 static void find_base(const struct audit_options *o, const struct segments *all, struct base *b) {
     for (b->at = all->n; b->at-- > 0;) {
-        if (has_totals(o, all, b))
+        if (has_totals(o, all, b)) {
+            b->number = all->all[b->at].number;
             return;
+        }
         totals_fini(b->into);
         totals_init(b->into);
     }
@@ -248,6 +251,7 @@ static void tell_total(struct span team, struct span key_id, int64_t admitted_us
 static bool read_all(const struct segments *all, struct reading *g) {
     struct base b = {.into = &g->out->totals};
     find_base(g->o, all, &b);
+    g->out->totals_number = b.number;
     totals_each(b.into, tell_total, (void *)(uintptr_t)g->o);
     for (size_t i = b.open_from; i < all->n; i++) {
         g->segment = &all->all[i];

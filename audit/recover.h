@@ -20,6 +20,7 @@ struct recovered {
     char hash[SHA256_HEX_MAX];
     char segment[SEGMENT_NAME_MAX]; /* the last file; "" when there is none */
     int64_t number, size_bytes;     /* of the last file, after the cut */
+    int64_t totals_number;          /* the last file that begins with totals; 0: none does */
     int64_t cut_bytes, cut_line;    /* 0: nothing was torn */
     uint64_t since_head;            /* records after the last head */
     struct tree tree;               /* of the records that have no root yet; empty where heads are not signed */

@@ -59,6 +59,16 @@ bool segment_parse(const char *name, struct segment *out) {
     return segment_chain_is_good(out->chain);
 }
 
+int64_t segment_day(const char *name) {
+    struct segment s;
+    int64_t us = 0;
+    if (!segment_parse(name, &s))
+        return -1;
+    const char *day = name + strlen("audit-") + strlen(s.chain) + 1;
+    char date[] = {day[0], day[1], day[2], day[3], '-', day[4], day[5], '-', day[6], day[7], 0};
+    return clock_parse(span_of(date), &us) ? us / US_PER_DAY : -1;
+}
+
 static int by_chain_and_number(const void *left, const void *right) {
     const struct segment *a = left, *b = right;
     int order = strcmp(a->chain, b->chain);

@@ -22,6 +22,7 @@ struct segments {        /* sorted by chain, then number */
 
 bool segment_chain_is_good(const char *chain); /* letters, digits, dots, dashes, underscores */
 void segment_name(char out[SEGMENT_NAME_MAX], const char *chain, int64_t wall_us, int64_t number);
+int64_t segment_day(const char *name); /* days since 1970 of the day in a file's name; -1: none */
 bool segment_parse(const char *name, struct segment *out);
 /* All segments in a directory, or those of one chain (NULL: all). False with a sentence. */
 must_check bool segments_list(const char *directory, const char *chain, struct segments *out, struct str *why);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #define SIGN_BYTES 64
-#define SIGN_TEXT_MAX 512
 
 struct sign_key {
     EVP_PKEY *key; /* owned */
@@ -54,7 +53,7 @@ void sign_key_free(struct sign_key *k) {
     free(k);
 }
 
-static struct span signed_text(const struct sign_head *h, char out[SIGN_TEXT_MAX]) {
+struct span sign_text(const struct sign_head *h, char out[SIGN_TEXT_MAX]) {
     int n = snprintf(out, SIGN_TEXT_MAX, "tollgate audit head\n%s\n%llu\n%.*s\n%.*s\n", h->chain,
                      (unsigned long long)h->seq, SPAN_ARG(h->hash), SPAN_ARG(h->time));
     return span_from(out, n < 0 || n >= SIGN_TEXT_MAX ? 0 : (size_t)n);
@@ -64,7 +63,7 @@ void sign_make(const struct sign_key *k, const struct sign_head *h, char out[SIG
     char text[SIGN_TEXT_MAX];
     uint8_t bytes[SIGN_BYTES];
     size_t n = sizeof bytes;
-    struct span s = signed_text(h, text);
+    struct span s = sign_text(h, text);
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int good = s.n && c && EVP_DigestSignInit(c, NULL, NULL, NULL, k->key) == 1 &&
                EVP_DigestSign(c, bytes, &n, (const unsigned char *)s.at, s.n) == 1;
@@ -76,7 +75,7 @@ void sign_make(const struct sign_key *k, const struct sign_head *h, char out[SIG
 bool sign_check(const struct sign_key *k, const struct sign_head *h, struct span hex) {
     char text[SIGN_TEXT_MAX];
     uint8_t bytes[SIGN_BYTES];
-    struct span s = signed_text(h, text);
+    struct span s = sign_text(h, text);
     if (!s.n || !hex_read(hex, bytes, sizeof bytes))
         return false;
     EVP_MD_CTX *c = EVP_MD_CTX_new();

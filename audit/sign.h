@@ -6,6 +6,8 @@
 
 #define SIGN_HEX_MAX 129
 
+#define SIGN_TEXT_MAX 512
+
 struct sign_key;
 struct sign_head {
     const char *chain;
@@ -16,6 +18,7 @@ struct sign_head {
 must_check struct sign_key *sign_key_private(const char *pem, struct str *why);
 must_check struct sign_key *sign_key_public(const char *pem, struct str *why); /* takes a private key too */
 void sign_key_free(struct sign_key *k);                                        /* k may be NULL */
+struct span sign_text(const struct sign_head *h, char out[SIGN_TEXT_MAX]);     /* what is signed; empty: too long */
 void sign_make(const struct sign_key *k, const struct sign_head *h, char out[SIGN_HEX_MAX]);
 must_check bool sign_check(const struct sign_key *k, const struct sign_head *h, struct span hex);
 

@@ -34,18 +34,23 @@ void tree_root(const struct tree *t, uint8_t out[SHA256_BYTES]) {
     }
 }
 
-size_t tree_path(uint8_t (*work)[SHA256_BYTES], size_t n, size_t at, struct tree_step out[TREE_LEVELS_MAX]) {
-    size_t steps = 0;
-    for (; n > 1; n = (n + 1) / 2, at /= 2) {
-        size_t other = at ^ 1;
-        if (other < n) {
-            out[steps].left = other < at;
-            memcpy(out[steps++].other, work[other], SHA256_BYTES);
-        }
+void tree_build(uint8_t (*nodes)[SHA256_BYTES], size_t n) {
+    for (; n > 1; nodes += n, n = (n + 1) / 2) {
         for (size_t i = 0; i + 1 < n; i += 2)
-            join(work[i], work[i + 1], work[i / 2]);
+            join(nodes[i], nodes[i + 1], nodes[n + i / 2]);
         if (n % 2)
-            memmove(work[n / 2], work[n - 1], SHA256_BYTES);
+            memcpy(nodes[n + n / 2], nodes[n - 1], SHA256_BYTES);
+    }
+}
+
+size_t tree_path(uint8_t (*nodes)[SHA256_BYTES], size_t n, size_t at, struct tree_step out[TREE_LEVELS_MAX]) {
+    size_t steps = 0;
+    for (; n > 1; nodes += n, n = (n + 1) / 2, at /= 2) {
+        size_t other = at ^ 1;
+        if (other >= n)
+            continue;
+        out[steps].left = other < at;
+        memcpy(out[steps++].other, nodes[other], SHA256_BYTES);
     }
     return steps;
 }

@@ -22,8 +22,10 @@ struct tree_step { /* what a path goes up by */
     bool left;     /* the other one stands to the left */
     uint8_t other[SHA256_BYTES];
 };
-/* The way from leaf `at` to the root; `work` holds the n leaves and is used up. Returns how many steps. */
-size_t tree_path(uint8_t (*work)[SHA256_BYTES], size_t n, size_t at, struct tree_step out[TREE_LEVELS_MAX]);
+/* All levels of the tree over the first n of `nodes`, behind them; there is room for 2n + TREE_LEVELS_MAX. */
+void tree_build(uint8_t (*nodes)[SHA256_BYTES], size_t n);
+/* The way from leaf `at` to the root of what was built. Returns how many steps. */
+size_t tree_path(uint8_t (*nodes)[SHA256_BYTES], size_t n, size_t at, struct tree_step out[TREE_LEVELS_MAX]);
 /* The root that a path leads to. */
 void tree_climb(const uint8_t leaf[SHA256_BYTES], const struct tree_step *steps, size_t n, uint8_t out[SHA256_BYTES]);
 

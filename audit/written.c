@@ -3,6 +3,7 @@
 #include "audit/chain.h"
 #include "audit/line.h"
 #include "gateway/base/clock.h"
+#include "gateway/base/json.h"
 #include <stdlib.h>
 
 void chain_note_away(struct audit *a, int64_t now_us) {
@@ -22,8 +23,58 @@ void chain_note_away(struct audit *a, int64_t now_us) {
     str_fini(&s);
 }
 
+static uint64_t durable_seq(const struct audit *a) {
+    struct writer_marks marks;
+    writer_marks(a->writer, &marks);
+    return marks.durable_seq;
+}
+
+/* What is anchored can no longer be lost with the power, or a true log would look cut. */
+void chain_anchor(struct audit *a) {
+    if (!a->anchor_seq || !a->chores || durable_seq(a) < a->anchor_seq)
+        return;
+    a->anchor_seq = 0;
+    if (a->n_anchors)
+        chores_anchor(a->chores, str_span(&a->anchor), (const char *const *)a->anchors, a->n_anchors);
+    if (a->on_anchor)
+        a->on_anchor(span_from(a->anchor.at, a->anchor.n - 1), a->user);
+}
+
+static void note_removal(struct audit *a, int64_t now_us) {
+    struct str extra;
+    struct removal found;
+    if (!audit_healthy(a) || a->removal_seq || !chores_take_removal(a->chores, &found) ||
+        !str_reserve(&a->batch, LINE_USUAL_BYTES))
+        return;
+    struct audit_record r = {
+        .kind = AUDIT_NOTE, .what = "removed", .reason = "older than audit.keep", .count = (int64_t)found.files};
+    str_init(&extra, 512);
+    json_put_i64(&extra, "removed_until_seq", (int64_t)found.until_seq);
+    json_put_str(&extra, "removed_until_hash", found.until_hash);
+    a->removal = found;
+    a->removal_seq = chain_append(a, &r, str_span(&extra), now_us);
+    str_fini(&extra);
+}
+
+static void see_chores(struct audit *a, int64_t now_us) {
+    char *others;
+    if (!a->chores)
+        return;
+    if (chores_take_heads(a->chores, &others)) {
+        free(a->others);
+        a->others = others;
+    }
+    if (a->removal_seq && durable_seq(a) >= a->removal_seq) {
+        chores_remove(a->chores, a->removal.before);
+        a->removal_seq = 0;
+    }
+    note_removal(a, now_us);
+    chain_anchor(a);
+}
+
 static void on_moved(struct audit *a, int64_t now_us) {
     chain_wake(a);
+    see_chores(a, now_us);
     if (audit_healthy(a))
         chain_note_away(a, now_us);
     if (audit_healthy(a) && chain_head_is_due(a, now_us) && str_reserve(&a->batch, LINE_USUAL_BYTES))

@@ -23,8 +23,8 @@ static bool add_event(struct reader *r, const struct node *n, unsigned *events) 
 bool read_alert_events(struct reader *r, const struct directive *d, const struct node *n, void *into) {
     struct conf_alert *a = into;
     bool good = true;
-    if (!n->source) { /* the default */
-        a->events = (1u << ALERT_EVENTS) - 1;
+    if (!n->source) {                                                       /* the default */
+        a->events = ((1u << ALERT_EVENTS) - 1) & ~(1u << ALERT_AUDIT_HEAD); /* every ten seconds: for who asks */
         return true;
     }
     if (n->kind != NODE_LIST || !n->n) {

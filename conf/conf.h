@@ -230,7 +230,8 @@ enum conf_when_down { WHEN_DOWN_REFUSE, WHEN_DOWN_LEASED, WHEN_DOWN_ALLOW };
     X(PRICE_UNKNOWN, "price_unknown")                                                                                  \
     X(AUDIT_LAG, "audit_lag")                                                                                          \
     X(KEY_EXPIRING, "key_expiring")                                                                                    \
-    X(KEY_EXPIRED, "key_expired")
+    X(KEY_EXPIRED, "key_expired")                                                                                      \
+    X(AUDIT_HEAD, "audit_head")
 enum alert_event {
 #define X(name, text) ALERT_##name,
     ALERT_EVENT_TABLE(X)
@@ -247,6 +248,11 @@ struct conf_alert {
     const char *path;   /* with its query; "" if none */
     const char *secret; /* secret */
     unsigned events;    /* bits 1 << enum alert_event */
+};
+
+struct conf_anchor {    /* one of the two */
+    const char *file;   /* appended to */
+    const char *stream; /* a stream in Redis */
 };
 
 struct conf_price_row { /* of one model there may be several, with dates */
@@ -327,6 +333,11 @@ struct conf {
         int64_t head_every;   /* records */
         int64_t head_interval_us;
         const char *head_key; /* PEM text, secret; NULL: heads are not signed */
+        int64_t keep_us;
+        bool content_digest;         /* records carry an HMAC of each body */
+        const char *content_key;     /* secret; set when content_digest is */
+        struct conf_anchor *anchors; /* where heads are kept elsewhere */
+        size_t n_anchors;
     } audit;
     struct {
         int64_t output_cap_tok;

@@ -133,13 +133,21 @@ static const struct directive state_rows[] = {
 static const struct section state_section = {.name = "state", ROWS(state_rows), .size = sizeof(struct conf)};
 
 static const struct directive content_rows[] = {
-    {"store", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "none", WORDS("none", "!digest", "!full"),
-     .prose = "What is kept of prompts and answers."},
+    {"store", TYPE_CUSTOM, 0, AT(conf, audit.content_digest), .read = read_content_store, .fallback = "none",
+     .schema = "\"enum\": [\"none\", \"digest\"]",
+     .prose = "What is kept of prompts and answers: nothing, or an HMAC of each that their bytes can be checked by."},
     LATER("keep", "How long content is kept."),
     LATER("redact", "What is blanked in content."),
-    LATER("key", "The key content is sealed with."),
+    {"key", TYPE_SECRET, LINES, AT(conf, audit.content_key), .prose = "The key of those HMACs."},
 };
-static const struct section content_section = {.name = "content", ROWS(content_rows), .size = sizeof(struct conf)};
+static const struct section content_section = {
+    .name = "content", ROWS(content_rows), .size = sizeof(struct conf), .done = content_done};
+static const struct directive anchor_rows[] = {
+    {"file", TYPE_PATH, FROM_CWD, AT(conf_anchor, file), .prose = "A file that each head is appended to."},
+    {"stream", TYPE_NAME, 0, AT(conf_anchor, stream), .prose = "A stream in Redis, behind redis.prefix."},
+};
+static const struct section anchor_section = {
+    .name = "anchor", ROWS(anchor_rows), .size = sizeof(struct conf_anchor), .done = anchor_done};
 static const struct directive head_rows[] = {
     {"every", TYPE_COUNT, 0, AT(conf, audit.head_every), .fallback = "1000", .min = 1, .max = 1000000,
      .prose = "Records between two heads."},
@@ -147,7 +155,9 @@ static const struct directive head_rows[] = {
      .prose = "Longest time between two heads."},
     {"key", TYPE_SECRET, LINES, AT(conf, audit.head_key),
      .prose = "Ed25519 key (PEM) that signs heads; absent: heads are not signed."},
-    LATER("anchor", "Where heads are sent."),
+    {"anchor", TYPE_LIST, 0, .offset = offsetof(struct conf, audit.anchors),
+     .count_offset = offsetof(struct conf, audit.n_anchors), .section = &anchor_section,
+     .prose = "Where heads are kept outside the log; webhooks get them by the event audit_head."},
 };
 static const struct section head_section = {.name = "head", ROWS(head_rows), .size = sizeof(struct conf)};
 static const struct directive audit_rows[] = {
@@ -157,7 +167,9 @@ static const struct directive audit_rows[] = {
      .prose = "When fdatasync runs; the write itself always comes first."},
     {"interval", TYPE_DURATION, 0, AT(conf, audit.interval_us), .fallback = "100ms", .min = US_PER_MS,
      .max = US_PER_MIN, .prose = "Time between two fdatasyncs."},
-    LATER("keep", "How long segments are kept; until then nothing is deleted."),
+    {"keep", TYPE_DURATION, 0, AT(conf, audit.keep_us), .fallback = "400d", .min = 35 * US_PER_DAY,
+     .max = 36500 * US_PER_DAY,
+     .prose = "How long segments are kept: longer than the longest budget period; then whole ones are removed."},
     {"when_full", TYPE_SWITCH, 0, AT(conf, audit.when_full_serve), .fallback = "refuse", WORDS("refuse", "serve"),
      .prose = "What happens to calls when a record cannot be written."},
     {"content", TYPE_SECTION, 0, .offset = 0, .section = &content_section,
@@ -251,13 +263,13 @@ static const struct section organization_section = {
 #define ALERT_EVENTS_SCHEMA                                                                                            \
     "\"type\": \"array\", \"items\": {\"enum\": [\"budget_warn\", \"budget_limit\", \"target_down\", "                 \
     "\"price_unknown\", "                                                                                              \
-    "\"audit_lag\", \"key_expiring\", \"key_expired\"]}"
+    "\"audit_lag\", \"key_expiring\", \"key_expired\", \"audit_head\"]}"
 static const struct directive alert_rows[] = {
     {"url", TYPE_URL, REQUIRED, AT(conf_alert, url), .prose = "Where a POST is sent; a query may follow the path."},
     {"secret", TYPE_SECRET, REQUIRED, AT(conf_alert, secret),
      .prose = "What bodies are signed with: whsec_ and base64, or the bytes themselves."},
     {"events", TYPE_CUSTOM, 0, AT(conf_alert, events), .read = read_alert_events, .fallback = "all",
-     .schema = ALERT_EVENTS_SCHEMA, .prose = "Which events are told there; absent: all."},
+     .schema = ALERT_EVENTS_SCHEMA, .prose = "Which events are told there; absent: all but audit_head."},
 };
 static const struct section alert_section = {
     .name = "alert", ROWS(alert_rows), .size = sizeof(struct conf_alert), .done = alert_done};

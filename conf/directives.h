@@ -175,11 +175,14 @@ bool read_price_files(struct reader *r, const struct directive *d, const struct 
 bool read_price_models(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_price_unknown(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into);
+bool read_content_store(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_writable(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_alert_events(struct reader *r, const struct directive *d, const struct node *n, void *into);
 void alert_done(struct reader *r, const struct node *n, void *into);
 void root_done(struct reader *r, const struct node *n, void *into);
 void redis_done(struct reader *r, const struct node *n, void *into);
+void content_done(struct reader *r, const struct node *n, void *into);
+void anchor_done(struct reader *r, const struct node *n, void *into);
 void tls_done(struct reader *r, const struct node *n, void *into);
 void prices_done(struct reader *r, const struct node *n, void *into);
 void aliases_join(struct reader *r);

@@ -15,6 +15,34 @@ void tls_done(struct reader *r, const struct node *n, void *into) {
         problem_at(r->report, n, "TLS on a unix socket is not served");
 }
 
+bool read_content_store(struct reader *r, const struct directive *d, const struct node *n, void *into) {
+    struct conf *c = into;
+    if (!value_is_scalar(r, n, "none or digest"))
+        return false;
+    c->audit.content_digest = span_is(n->text, "digest");
+    if (span_is(n->text, "none") || c->audit.content_digest)
+        return true;
+    if (span_is(n->text, "full"))
+        problem_at(r->report, n, "%s: full is not supported yet", d->name);
+    else
+        problem_at(r->report, n, "'%.*s' is no way to store content (none, digest)", SPAN_ARG(n->text));
+    return false;
+}
+
+void content_done(struct reader *r, const struct node *n, void *into) {
+    const struct conf *c = into;
+    if (n && c->audit.content_digest && !c->audit.content_key)
+        problem_at(r->report, n, "store: digest needs a key, or anybody could try bodies until one fits");
+}
+
+void anchor_done(struct reader *r, const struct node *n, void *into) {
+    const struct conf_anchor *a = into;
+    if (n && !a->file == !a->stream)
+        problem_at(r->report, n, "an anchor is a file or a stream: say one of the two");
+    if (n && a->stream && !node_get(r->root, "redis"))
+        problem_at(r->report, n, "an anchor in a stream needs redis.url");
+}
+
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into) {
     static const char *const levels[] = {"none", "key", "team", "organization"};
     struct conf *c = into;

@@ -199,7 +199,8 @@ static void on_settled(const struct audit_settled *s, void *user) {
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
 #define OLDEST_OPEN_US (32 * US_PER_DAY)
 
-static struct audit_options audit_options_of(struct gateway *g, const struct conf *c, int64_t now_us) {
+static struct audit_options audit_options_of(struct gateway *g, const struct conf *c, int64_t now_us,
+                                             const char *files[ANCHOR_FILES_MAX]) {
     return (struct audit_options){.directory = c->audit.directory,
                                   .chain = g->chain,
                                   .sync_request = c->audit.sync_request,
@@ -207,6 +208,11 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .head_every = c->audit.head_every,
                                   .head_interval_us = c->audit.head_interval_us,
                                   .head_key = c->audit.head_key,
+                                  .anchors = files,
+                                  .n_anchors = gateway_anchor_files(c, files),
+                                  .on_anchor = gateway_anchor,
+                                  .records_others = true,
+                                  .keep_us = c->audit.keep_us,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
                                   .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
@@ -222,7 +228,8 @@ static void record_conf(struct gateway *g, const char *what) {
 
 static bool open_audit(struct gateway *g, struct str *why) {
     int64_t now_us = clock_wall_us();
-    struct audit_options options = audit_options_of(g, g->conf, now_us);
+    const char *files[ANCHOR_FILES_MAX];
+    struct audit_options options = audit_options_of(g, g->conf, now_us, files);
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
@@ -371,7 +378,8 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return good;
     }
-    struct audit_options options = audit_options_of(g, next, clock_wall_us());
+    const char *files[ANCHOR_FILES_MAX];
+    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
     if (!audit_tune(g->audit, &options, report)) {
         conf_drop(next);
         return false;

@@ -85,6 +85,11 @@ void gateway_hear_news(struct gateway *g);
 #define NEWS_SHARE_MAX 24
 char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
 
+/* gateway/anchor.c: heads of the log with those who keep them elsewhere. */
+#define ANCHOR_FILES_MAX 8
+void gateway_anchor(struct span head_line, void *gateway);
+size_t gateway_anchor_files(const struct conf *c, const char *files[ANCHOR_FILES_MAX]);
+
 /* gateway/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);

@@ -129,6 +129,7 @@ uint64_t record_hold(struct request *r) {
                                   .plan = plan,
                                   .n_plan = (size_t)r->plan.n};
     record_of(r, &record);
+    content_put(r, &record, false);
     uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
     if (seq && !raised)
         r->admitted_us = r->held_us; /* in whose period it was held: bill and ledger never differ at its edge */
@@ -188,5 +189,6 @@ uint64_t record_settle(struct request *r) {
                                   .duration_us = request_age_us(r),
                                   .first_content_us = r->first_content_us};
     record_of(r, &record);
+    content_put(r, &record, true);
     return audit_add(r->gateway->audit, &record, clock_wall_us());
 }

@@ -197,7 +197,7 @@ static void on_node_down(struct redis_node *n, bool was_up) {
                  was_up ? "down" : "not to be had", n->why, swallowed);
     struct redis_link *l = n->owner;
     l->cluster.dirty = true;
-    if (was_up)
+    if (was_up && !link_up(l)) /* of a cluster, the other nodes still serve */
         link_tell(l, false);
 }
 

@@ -145,7 +145,7 @@ static enum redis_keep ping_answered(struct redis_node *n, struct redis_ask *a, 
 
 static void ping(struct redis_node *n, int64_t now_us) {
     static const struct span argv[] = {{"PING", 4}};
-    int64_t quiet_us = n->tripped ? n->probe_us : n->heard_us + PING_IDLE_US;
+    int64_t quiet_us = n->tripped ? n->probe_us : n->late_in_row ? now_us : n->heard_us + PING_IDLE_US;
     if (n->state != NODE_UP || n->pinging || n->doomed)
         return;
     if (now_us < quiet_us) {

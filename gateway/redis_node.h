@@ -3,8 +3,9 @@
  *   DOWN > [RESOLVE >] CONNECT > [SECURE >] GREET > UP      any > DOWN: what was in flight is LOST; again after a wait
  *
  * Answers come in the order of the commands, so an ask stays in the queue until its answer has come, also when nobody
- * waits for it any more. The breaker trips after BREAKER_LATE late answers in a row, or one late PING, and closes when a
- * PING is answered in time: a frozen server costs each caller one timeout, and later ones nothing. */
+ * waits for it any more. The breaker trips after BREAKER_LATE late answers in a row, or one late PING, which is sent as
+ * soon as an answer is late, and closes when a PING is answered in time: a frozen server costs each caller one timeout,
+ * and later ones nothing. */
 #ifndef TOLLGATE_GATEWAY_REDIS_NODE_H
 #define TOLLGATE_GATEWAY_REDIS_NODE_H
 

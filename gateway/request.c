@@ -109,6 +109,7 @@ void request_free(struct request *r) {
     str_fini(&r->out);
     str_fini(&r->details);
     str_fini(&r->upstream_id);
+    content_free(r);
     arena_fini(&r->arena);
     free(r);
 }

@@ -179,7 +179,9 @@ struct request {
     const char *client_family;   /* static */
     char end_user[END_USER_MAX]; /* "": the call names none */
     bool end_user_sought;
-    struct str upstream_id;         /* owned */
+    struct str upstream_id;  /* owned */
+    struct hmac *answer_sum; /* owned; of what the client was given; NULL: nothing yet, or not asked for */
+    char request_digest[SHA256_HEX_MAX], answer_digest[SHA256_HEX_MAX]; /* "": none */
     struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };
 
@@ -234,6 +236,11 @@ void reply_bad_head(struct gateway *g, struct exchange *x, enum err e, const cha
 void record_of(struct request *r, struct audit_record *record); /* fills what every record of a request has */
 uint64_t record_hold(struct request *r);                        /* its admit, or the hold record of a raise */
 uint64_t record_settle(struct request *r);                      /* the one settle or refuse record: its seq */
+
+/* gateway/content.c: what records say of bodies. */
+void content_given(struct request *r, struct span bytes); /* of the answer's body, to the client */
+void content_put(struct request *r, struct audit_record *record, bool ends);
+void content_free(struct request *r);
 
 /* gateway/stream.c: the relay from answer to client. */
 enum walk relay_run(struct request *r);

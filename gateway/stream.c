@@ -31,6 +31,7 @@ static void flush(struct request *r) {
     if (!r->call.stream || r->out.n == 0)
         return;
     reply_commit(r, -1);
+    content_given(r, str_span(&r->out));
     if (r->client)
         exchange_send(r->client, str_span(&r->out));
     str_clear(&r->out);
@@ -178,7 +179,9 @@ void relay_heartbeat(struct request *r, int64_t now_us) {
         return;
     bool keeps_up = exchange_unsent(r->client) == 0; /* a client that does not read gets no pile of comments */
     reply_commit(r, -1);
-    if (keeps_up)
+    if (keeps_up) {
+        content_given(r, span_of(dialect_heartbeat(r->dialect)));
         exchange_send(r->client, span_of(dialect_heartbeat(r->dialect)));
+    }
     r->last_sent_us = now_us;
 }

@@ -108,6 +108,43 @@ void sha256_free(struct sha256 *s) {
     free(s);
 }
 
+#define HMAC_BLOCK_BYTES 64
+
+struct hmac {
+    struct sha256 *inner; /* owned */
+    uint8_t outer[HMAC_BLOCK_BYTES];
+};
+
+struct hmac *hmac_new(struct span key) {
+    struct hmac *h = xcalloc(1, sizeof(*h));
+    uint8_t block[HMAC_BLOCK_BYTES] = {0};
+    if (key.n > sizeof(block))
+        sha256(key, block);
+    else if (key.n)
+        memcpy(block, key.at, key.n);
+    for (size_t i = 0; i < sizeof(block); i++) {
+        h->outer[i] = block[i] ^ 0x5c;
+        block[i] ^= 0x36;
+    }
+    h->inner = sha256_new();
+    sha256_add(h->inner, span_from(block, sizeof(block)));
+    return h;
+}
+
+void hmac_add(struct hmac *h, struct span bytes) {
+    sha256_add(h->inner, bytes);
+}
+
+void hmac_end(struct hmac *h, uint8_t out[SHA256_BYTES]) {
+    uint8_t inner[SHA256_BYTES];
+    sha256_end(h->inner, inner);
+    struct sha256 *s = sha256_new();
+    sha256_add(s, span_from(h->outer, sizeof(h->outer)));
+    sha256_add(s, span_from(inner, sizeof(inner)));
+    sha256_end(s, out);
+    free(h);
+}
+
 char *hex_put(const uint8_t *bytes, size_t n, char *out) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < n; i++) {

@@ -9,7 +9,11 @@
 
 void sha256(struct span bytes, uint8_t out[SHA256_BYTES]);
 void hmac_sha256(struct span key, struct span bytes, uint8_t out[SHA256_BYTES]); /* RFC 2104 */
-struct sha256;                                                                   /* running digest */
+struct hmac;                                                                     /* the same, running */
+struct hmac *hmac_new(struct span key);
+void hmac_add(struct hmac *h, struct span bytes);
+void hmac_end(struct hmac *h, uint8_t out[SHA256_BYTES]); /* also frees h */
+struct sha256;                                            /* running digest */
 struct sha256 *sha256_new(void);
 void sha256_add(struct sha256 *s, struct span bytes);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]); /* also frees s */

@@ -1,5 +1,5 @@
-/* tollgate audit verify|show|tail: the log for people. Nothing here writes; text from the log reaches the terminal only
- * in its JSON escapes. */
+/* tollgate audit verify|show|tail|export: the log for people. Nothing here writes to it; text from the log reaches the
+ * terminal only in its JSON escapes. */
 #include "audit/audit.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
@@ -10,22 +10,25 @@
 #include <stdlib.h>
 
 #define WHY_MAX 4096
-#define PEM_MAX 65536
+#define TEXT_MAX ((size_t)64 << 20) /* of a key, or a file of anchored heads of years */
 #define TAIL_DEFAULT 10
 
 static const char usage_text[] =
-    "usage: tollgate audit verify [DIR] [--key FILE] [--format text|json] [-c FILE]\n"
-    "       tollgate audit show   [DIR] [--request ID] [--team T] [--since 1h] [--status 5xx] [--kind K]\n"
+    "usage: tollgate audit verify [DIR] [--key FILE] [--head FILE] [--format text|json] [-c FILE]\n"
+    "       tollgate audit show   [DIR] [--request ID] [--team T] [--since 1h] [--until 1h] [--status 5xx] [--kind K]\n"
     "                             [--format text|json] [-c FILE]\n"
+    "       tollgate audit export [DIR] --out FOLDER [--request ID] [--team T] [--since 1h] [--until 1h] ... [-c "
+    "FILE]\n"
     "       tollgate audit tail   [DIR] [-n N] [-f] [--format text|json] [-c FILE]\n"
     "\n"
     "DIR is var/audit, or what -c FILE says. verify checks every chain and names the first fault; --key FILE is the\n"
-    "Ed25519 key (PEM, public or private) that signs heads.\n";
+    "Ed25519 key (PEM, public or private) that signs heads; --head FILE holds anchored heads, and proves also that no\n"
+    "tail, file or chain is gone. export writes records with what proves to others that they stand in the log.\n";
 
 struct wanted {
-    const char *request, *team, *since, *status, *kind, *format, *key, *conf, *n;
+    const char *request, *team, *since, *until, *status, *kind, *format, *key, *head, *out, *conf, *n;
     bool follow, json;
-    int64_t since_us;
+    int64_t since_us, until_us;
 };
 
 static const char *const shown[] = {
@@ -45,16 +48,17 @@ static bool status_is(struct json v, const char *wanted) {
     return true;
 }
 
-static bool is_since(struct json time, int64_t since_us) {
+/* Half open, as everywhere. */
+static bool is_within(struct json time, const struct wanted *w) {
     int64_t us;
     struct span text = time.kind == JSON_STRING ? span_from(time.raw.at + 1, time.raw.n - 2) : SPAN_NONE;
-    return clock_parse(text, &us) && us >= since_us;
+    return clock_parse(text, &us) && (!w->since || us >= w->since_us) && (!w->until || us < w->until_us);
 }
 
 static bool matches(const struct wanted *w, const struct json *got) {
     return (!w->request || json_is(got[REQUEST], w->request)) && (!w->team || json_is(got[TEAM], w->team)) &&
            (!w->kind || json_is(got[KIND], w->kind)) && (!w->status || status_is(got[STATUS], w->status)) &&
-           (!w->since || is_since(got[TIME], w->since_us));
+           ((!w->since && !w->until) || is_within(got[TIME], w));
 }
 
 static void print_value(const char *name, struct json v) {
@@ -92,6 +96,15 @@ static bool see(const struct audit_line *l, void *user) {
     return fflush(stdout) == 0 && !ferror(stdout); /* a reader that left ends it */
 }
 
+static bool wants(const struct audit_line *l, void *user) {
+    struct json root, got[FILTERS];
+    struct json_fault fault;
+    if (!json_check(l->text, JSON_DEPTH_MAX, &root, &fault) || root.kind != JSON_OBJECT)
+        return false;
+    json_pick(root, filters, got, FILTERS);
+    return matches(user, got);
+}
+
 static int done(bool good, struct str *why) {
     if (!good)
         fprintf(stderr, "tollgate: %s\n", why->at ? why->at : "the log cannot be read");
@@ -116,6 +129,23 @@ static int tail(const struct wanted *w, const char *directory) {
     return done(audit_tail(directory, (size_t)n, w->follow, see, (void *)(uintptr_t)w, &why), &why);
 }
 
+static int export(const struct wanted *w, const char *directory) {
+    struct audit_exported got;
+    struct str why;
+    if (!w->out) {
+        fprintf(stderr, "tollgate: audit export needs --out FOLDER\n");
+        return 1;
+    }
+    str_init(&why, WHY_MAX);
+    struct audit_export o = {.directory = directory, .into = w->out, .wants = wants, .user = (void *)(uintptr_t)w};
+    bool good = audit_export(&o, &got, &why);
+    if (good)
+        printf("%llu records in %s: %llu proved by %zu signed heads, %llu not sealed yet\n",
+               (unsigned long long)got.records, w->out, (unsigned long long)got.proved, got.heads,
+               (unsigned long long)got.unsealed);
+    return done(good, &why);
+}
+
 static void print_verdict_json(const struct audit_verdict *v) {
     struct str s;
     str_init(&s, 8192);
@@ -127,8 +157,14 @@ static void print_verdict_json(const struct audit_verdict *v) {
     json_put_str(&s, "head_hash", v->head_hash);
     json_put_i64(&s, "unsealed", (int64_t)v->unsealed);
     json_put_i64(&s, "open_admits", (int64_t)v->open_admits);
+    json_put_bool(&s, "signatures_checked", v->signatures_checked);
+    json_put_i64(&s, "signatures", (int64_t)v->signatures);
+    json_put_i64(&s, "anchors", (int64_t)v->anchors);
+    json_put_i64(&s, "complete_from", (int64_t)v->complete_from);
+    json_put_i64(&s, "bytes", v->bytes);
     if (!v->clean) {
         json_put_raw(&s, "fault", SPAN("{"));
+        json_put_str(&s, "wrong", audit_wrong_names[v->fault.wrong]);
         json_put_str(&s, "file", v->fault.file);
         json_put_i64(&s, "line", v->fault.line);
         json_put_i64(&s, "seq", (int64_t)v->fault.seq);
@@ -148,34 +184,43 @@ static void print_verdict(const struct audit_verdict *v, const char *directory) 
     }
     printf("clean: %llu records in %llu chain%s, head %llu %s\n", (unsigned long long)v->records,
            (unsigned long long)v->chains, v->chains == 1 ? "" : "s", (unsigned long long)v->head_seq, v->head_hash);
-    printf("unsealed: %llu records after the last signed head; open: %llu admits without a settle\n",
-           (unsigned long long)v->unsealed, (unsigned long long)v->open_admits);
+    if (v->signatures_checked)
+        printf("sealed: %llu signatures are true; ", (unsigned long long)v->signatures);
+    else
+        printf("signatures were not checked (--key FILE), so nothing counts as sealed; ");
+    printf("unsealed: %llu records; open: %llu admits without a settle\n", (unsigned long long)v->unsealed,
+           (unsigned long long)v->open_admits);
+    if (v->anchors)
+        printf("anchored: nothing that %llu heads speak of is gone\n", (unsigned long long)v->anchors);
+    if (v->complete_from > 1)
+        printf("complete from record %llu on: a record says that older ones were removed\n",
+               (unsigned long long)v->complete_from);
 }
 
-/* A small file as text; NULL with errno. */
-static char *read_text(const char *path) {
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return NULL;
-    char *text = xcalloc(1, PEM_MAX);
-    size_t n = fread(text, 1, PEM_MAX - 1, f);
-    text[n] = 0;
-    fclose(f);
-    return text;
+/* A file as text, NULL where there is no name; false, and said, when it cannot be read. */
+static bool read_text(const char *path, struct str *out) {
+    char block[65536];
+    str_init(out, TEXT_MAX);
+    FILE *f = path ? fopen(path, "re") : NULL;
+    if (path && !f)
+        fprintf(stderr, "tollgate: cannot read %s: %s\n", path, strerror(errno));
+    for (size_t n; f && (n = fread(block, 1, sizeof block, f)) > 0;)
+        str_put(out, span_from(block, n));
+    if (f)
+        fclose(f);
+    if (out->over)
+        fprintf(stderr, "tollgate: %s is too large\n", path);
+    return !path || (f && !out->over);
 }
 
-static int verify(const struct wanted *w, const char *directory) {
+static int check(const struct wanted *w, const char *directory, const struct str *pem, const struct str *heads) {
     struct audit_verdict v;
     struct str why;
-    char *pem = w->key ? read_text(w->key) : NULL;
-    if (w->key && !pem) {
-        fprintf(stderr, "tollgate: cannot read %s: %s\n", w->key, strerror(errno));
-        return 1;
-    }
+    struct audit_check o = {.directory = directory,
+                            .public_key = w->key ? (pem->at ? pem->at : "") : NULL,
+                            .anchored = w->head ? (heads->at ? str_span(heads) : SPAN("")) : SPAN_NONE};
     str_init(&why, WHY_MAX);
-    bool read = audit_verify(directory, pem, &v, &why);
-    free(pem);
-    if (!read)
+    if (!audit_check(&o, &v, &why))
         return done(false, &why);
     str_fini(&why);
     if (w->json)
@@ -185,15 +230,25 @@ static int verify(const struct wanted *w, const char *directory) {
     return v.clean ? 0 : 1;
 }
 
-static bool read_since(struct wanted *w) {
+static int verify(const struct wanted *w, const char *directory) {
+    struct str pem, heads;
+    bool good = read_text(w->key, &pem);
+    good = read_text(w->head, &heads) && good;
+    int status = good ? check(w, directory, &pem, &heads) : 1;
+    str_fini(&pem);
+    str_fini(&heads);
+    return status;
+}
+
+static bool read_time(const char *option, const char *text, int64_t *us) {
     int64_t ago;
-    if (!w->since || clock_parse(span_of(w->since), &w->since_us))
+    if (!text || clock_parse(span_of(text), us))
         return true;
-    if (!clock_parse_duration(span_of(w->since), &ago)) {
-        fprintf(stderr, "tollgate: --since takes a time (1h, 30d) or a date, not %s\n", w->since);
+    if (!clock_parse_duration(span_of(text), &ago)) {
+        fprintf(stderr, "tollgate: %s takes a time (1h, 30d) or a date, not %s\n", option, text);
         return false;
     }
-    w->since_us = clock_wall_us() - ago;
+    *us = clock_wall_us() - ago;
     return true;
 }
 
@@ -211,13 +266,13 @@ static bool good_words(struct wanted *w) {
     w->json = w->format && strcmp(w->format, "json") == 0;
     return (!w->format || argument_is_one_of(w->format, formats, ARRAY_LEN(formats), "format")) &&
            (!w->kind || argument_is_one_of(w->kind, audit_kind_names, AUDIT_KINDS, "kind")) && status_good(w->status) &&
-           read_since(w);
+           read_time("--since", w->since, &w->since_us) && read_time("--until", w->until, &w->until_us);
 }
 
 static const struct {
     const char *name;
     int (*run)(const struct wanted *w, const char *directory);
-} acts[] = {{"verify", verify}, {"show", show}, {"tail", tail}};
+} acts[] = {{"verify", verify}, {"show", show}, {"tail", tail}, {"export", export}};
 
 static int run_act(const char *name, const struct wanted *w, const char *given) {
     char *directory = given ? xstrdup(given) : argument_audit_directory(w->conf);
@@ -230,17 +285,15 @@ static int run_act(const char *name, const struct wanted *w, const char *given) 
 }
 
 static bool known_act(const char *name) {
-    static const char *const names[] = {"verify", "show", "tail"};
-    if (strcmp(name, "export") != 0)
-        return argument_is_one_of(name, names, ARRAY_LEN(names), "audit command");
-    fprintf(stderr, "tollgate: audit export is not supported yet\n");
-    return false;
+    static const char *const names[] = {"verify", "show", "tail", "export"};
+    return argument_is_one_of(name, names, ARRAY_LEN(names), "audit command");
 }
 
 int cli_audit(int argc, char **argv) {
     struct wanted w = {0};
     const struct argument table[] = {
         {"--request", &w.request, NULL}, {"--team", &w.team, NULL}, {"--since", &w.since, NULL},
+        {"--until", &w.until, NULL},     {"--head", &w.head, NULL}, {"--out", &w.out, NULL},
         {"--status", &w.status, NULL},   {"--kind", &w.kind, NULL}, {"--format", &w.format, NULL},
         {"--key", &w.key, NULL},         {"-c", &w.conf, NULL},     {"-n", &w.n, NULL},
         {"-f", NULL, &w.follow},

@@ -5,6 +5,7 @@
 #include "gateway/base/log.h"
 #include "tests/support/chain_kit.h"
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,18 +13,19 @@
 #define ROUNDS 150
 #define OPS 8
 
-static unsigned calls; /* the writer's thread alone */
+static atomic_uint calls; /* of both threads of the writer */
 
 static ssize_t moody_pwrite(int fd, const void *bytes, size_t n, off_t at) {
-    if (++calls % 37 == 0) {
+    unsigned call = atomic_fetch_add(&calls, 1) + 1;
+    if (call % 37 == 0) {
         errno = ENOSPC;
         return -1;
     }
-    return pwrite(fd, bytes, calls % 5 == 0 && n > 100 ? 100 : n, at);
+    return pwrite(fd, bytes, call % 5 == 0 && n > 100 ? 100 : n, at);
 }
 
 static int moody_fdatasync(int fd) {
-    if (++calls % 41 == 0) {
+    if (atomic_fetch_add(&calls, 1) % 41 == 0) {
         errno = EIO;
         return -1;
     }

@@ -1,4 +1,5 @@
 /* The link against a Redis that answers by script and against a real one: what a caller is told, and when. */
+#include "gateway/redis_node.h"
 #include "tests/support/loopback.h"
 #include "tests/unit/redis_rig.h"
 
@@ -87,6 +88,16 @@ Test(redis, a_server_that_freezes_while_nobody_asks_is_noticed_by_a_ping) {
     cr_expect(fake.n_commands == 0 && downs == 1);
 }
 
+Test(redis, one_late_answer_and_a_late_ping_after_it_open_the_breaker) {
+    options.timeout_us = TIMEOUT_US;
+    open_up();
+    fake.mute = true;
+    cr_assert(ask(next(), "GET a"));
+    cr_assert(run_until(is_down, 3000));
+    cr_expect(told[0].call.fault == REDIS_LATE && strstr(fake.said, "GET a|PING"), "%s", fake.said);
+    cr_expect_lt(clock_mono_us() - told[0].done_us, PING_IDLE_US, "sooner than an idle one is asked");
+}
+
 Test(redis, a_slow_answer_is_late_for_its_call_and_spoils_no_other) {
     options.timeout_us = TIMEOUT_US;
     fake.answer = none;
@@ -94,8 +105,13 @@ Test(redis, a_slow_answer_is_late_for_its_call_and_spoils_no_other) {
     ask(next(), "GET a");
     cr_assert(run_until(all_told, 2000));
     cr_expect(told[0].call.fault == REDIS_LATE && redis_up(redis), "one is no reason to open the breaker");
-    fake_say(fake_last(&fake), "+late\r\n");
+    fake.mute = true;
+    run_until(NULL, 5);
+    fake.mute = false;
+    fake_say(fake_last(&fake), "+late\r\n+PONG\r\n"); /* the second is for the PING that a late answer brings */
     fake.answer = by_name;
+    run_until(NULL, 5);
+    cr_assert(run_until(is_up, 3000));
     next()->call.until_us = clock_mono_us() + PATIENT_US;
     ask(&told[1], "INCR a");
     cr_assert(run_until(all_told, 2000));

@@ -87,6 +87,10 @@ static bool all_three_up(void) {
     return up == NODES && is_up();
 }
 
+static bool is_one_gone(void) {
+    return !all_three_up();
+}
+
 Test(redis_cluster, keys_find_their_nodes_also_when_slots_move) {
     char command[64], from[64], to[64];
     cluster_open();
@@ -116,6 +120,10 @@ Test(redis_cluster, keys_find_their_nodes_also_when_slots_move) {
     set_slot(other, slot, "NODE", to);
     set_slot(owner, slot, "NODE", to);
     cr_expect_str_eq(say("GET {1}new")->text, "7", "MOVED led there");
+    real_redis_kill(&nodes[owner]);
+    cr_assert(run_until(is_one_gone, 10000));
+    cr_expect(redis_up(redis) && downs == 0, "the others still serve");
+    cr_expect_str_eq(say("GET {1}new")->text, "7");
     for (int i = 0; i < NODES; i++)
         real_redis_end(&nodes[i]);
 }

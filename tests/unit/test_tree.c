@@ -8,7 +8,7 @@ static void leaf_of(size_t i, uint8_t out[SHA256_BYTES]) {
 
 Test(tree, every_leaf_of_every_small_tree_climbs_to_the_root_that_grew) {
     struct tree t = {0};
-    uint8_t(*work)[SHA256_BYTES] = malloc(70 * sizeof *work);
+    uint8_t(*work)[SHA256_BYTES] = malloc((140 + TREE_LEVELS_MAX) * sizeof *work);
     for (size_t n = 1; n <= 70; n++) {
         uint8_t leaf[SHA256_BYTES], root[SHA256_BYTES], climbed[SHA256_BYTES];
         leaf_of(n - 1, leaf);
@@ -18,6 +18,7 @@ Test(tree, every_leaf_of_every_small_tree_climbs_to_the_root_that_grew) {
             struct tree_step steps[TREE_LEVELS_MAX];
             for (size_t i = 0; i < n; i++)
                 leaf_of(i, work[i]);
+            tree_build(work, n);
             size_t up = tree_path(work, n, at, steps);
             leaf_of(at, leaf);
             tree_climb(leaf, steps, up, climbed);

@@ -1,0 +1,111 @@
+// Evidence, from outside: the log survives a kill and a full disk, a cut of it is seen, and what is exported from it is
+// proved by the very commands that README.md gives.
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { appendFileSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT, house, run, simple, until, usual } from './harness.mjs';
+
+const segments = (g) => readdirSync(join(g.dir, 'audit')).filter((f) => f.endsWith('.jsonl')).sort().map((f) => join(g.dir, 'audit', f));
+
+/** A gateway whose heads are signed every ten records, and anchored in a file. */
+async function sealed(over = {}) {
+  const keys = {};
+  const conf = (up, more, team) => (dir) => {
+    keys.private = join(dir, 'head.pem');
+    keys.public = join(dir, 'head.pub.pem');
+    keys.heads = join(dir, 'heads.jsonl');
+    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', keys.private], { stdio: 'ignore' });
+    execFileSync('openssl', ['pkey', '-in', keys.private, '-pubout', '-out', keys.public], { stdio: 'ignore' });
+    const made = simple(up, more, team);
+    const value = typeof made === 'function' ? made(dir) : made;
+    return { ...value, audit: { directory: join(dir, 'audit'), head: { every: 10, interval: '1s', key: `\${file:${keys.private}}`, anchor: [{ file: keys.heads }] }, ...over } };
+  };
+  const h = await house(usual(), conf);
+  return { ...h, keys, audit: join(h.g.dir, 'audit'), end: () => h.end() };
+}
+
+async function calls(g, n) {
+  const ids = [];
+  for (let i = 0; i < n; i++) {
+    const r = await g.chat();
+    assert.equal(r.status, 200);
+    await r.text();
+    ids.push(r.headers.get('x-request-id'));
+  }
+  return ids;
+}
+
+test('kill -9: the log verifies, sealed by its key, and a cut tail is told by the anchored heads alone', { timeout: 60000 }, async () => {
+  const h = await sealed();
+  await calls(h.g, 12);
+  await until(() => { try { return readFileSync(h.keys.heads, 'utf8').includes('"kind":"head"'); } catch { return false; } }, 'a head in the anchor');
+  await h.g.stop('SIGKILL');
+  appendFileSync(segments(h.g).at(-1), '{"seq":99,"time":"20'); // a line that the crash tore
+  await h.g.start();
+  await calls(h.g, 3);
+  await h.g.stop();
+  assert.ok(h.g.records().some((r) => r.what === 'torn_line'));
+  const whole = await run(['audit', 'verify', h.audit, '--key', h.keys.public, '--head', h.keys.heads, '--format', 'json']);
+  assert.equal(whole.code, 0, whole.out + whole.err);
+  const verdict = JSON.parse(whole.out);
+  assert.deepEqual([verdict.clean, verdict.unsealed, verdict.signatures_checked, verdict.complete_from], [true, 0, true, 1]);
+  assert.ok(verdict.anchors >= 2 && verdict.signatures >= 2);
+  const blind = await run(['audit', 'verify', h.audit]);
+  assert.match(blind.out, /signatures were not checked .*nothing counts as sealed/);
+  const file = segments(h.g).at(-1), text = readFileSync(file, 'utf8');
+  truncateSync(file, text.slice(0, -1).lastIndexOf('\n') + 1); // the last head goes, at the end of a line
+  const alone = JSON.parse((await run(['audit', 'verify', h.audit, '--key', h.keys.public, '--format', 'json'])).out);
+  assert.ok(alone.clean && alone.unsealed > 0);
+  const anchored = await run(['audit', 'verify', h.audit, '--key', h.keys.public, '--head', h.keys.heads]);
+  assert.equal(anchored.code, 1);
+  assert.match(anchored.out, /truncated: /);
+  writeFileSync(file, text.replace('"status":200', '"status":201'));
+  const edited = await run(['audit', 'verify', h.audit, '--key', h.keys.public]);
+  assert.match(edited.out, /\.jsonl:\d+: record \d+: edited: /);
+  writeFileSync(file, text);
+  await h.end();
+});
+
+test('audit export: one request, proved with bash, sed, sha256sum and openssl as README.md says', { timeout: 60000 }, async () => {
+  const h = await sealed();
+  const ids = await calls(h.g, 15);
+  await h.g.stop();
+  const out = join(h.g.dir, 'export');
+  const made = await run(['audit', 'export', h.audit, '--request', ids[7], '--out', out]);
+  assert.equal(made.code, 0, made.err);
+  assert.match(made.out, /^2 records in .*: 2 proved by \d+ signed heads, 0 not sealed yet/);
+  const shown = readFileSync(join(out, 'records.jsonl'), 'utf8');
+  assert.ok(shown.includes(ids[7]) && ids.every((id, i) => i === 7 || !readdirSync(out).some((f) => readFileSync(join(out, f), 'latin1').includes(id))), 'nothing of the others is shown');
+  const recipe = /```bash\n(# audit export[\s\S]*?)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))[1];
+  const check = () => spawnSync('bash', ['-c', recipe], { cwd: out, env: { ...process.env, PUB: h.keys.public }, encoding: 'utf8' });
+  const good = check();
+  assert.deepEqual([good.status, good.stdout.trim()], [0, 'proved: 2 records'], good.stderr);
+  for (const [file, from, to] of [['records.jsonl', '"status":200', '"status":500'], ['trees.jsonl', '"tree_from":', '"tree_from":9'], ['head-1.txt', 'test.0', 'test.1']]) {
+    const path = join(out, file), text = readFileSync(path, 'utf8');
+    writeFileSync(path, text.replace(from, to));
+    assert.notEqual(readFileSync(path, 'utf8'), text, file);
+    assert.notEqual(check().status, 0, file);
+    writeFileSync(path, text);
+  }
+  assert.equal(check().status, 0);
+  await h.end();
+});
+
+test('content.store: digest proves bytes by a keyed digest, streams too; no word of them and no key is in any sink', { timeout: 60000 }, async () => {
+  const key = 'content-canary-key-0123456789';
+  const h = await sealed({ content: { store: 'digest', key } });
+  const sum = (text) => createHmac('sha256', key).update(text).digest('hex');
+  for (const stream of [false, true]) {
+    const body = JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: 'canary-word-zwölf' }] });
+    const r = await h.g.fetch('/v1/chat/completions', body, { 'x-tollgate-content': 'none', 'x-no-log': 'false' });
+    const text = await r.text();
+    const record = await h.g.settled(r.headers.get('x-request-id'));
+    assert.deepEqual([record.request_digest, record.answer_digest], [sum(body), sum(text)], `stream: ${stream}`);
+    assert.equal(h.g.records().find((a) => a.kind === 'admit' && a.request === record.request).request_digest, sum(body));
+  }
+  for (const [where, text] of Object.entries(await h.g.sinks())) assert.ok(!/canary-word|content-canary/.test(text), where);
+  await h.end();
+});
