@@ -25,7 +25,7 @@ FLOW := $(if $(T),$(BUILD)/tests/flow/$(T).o,$(call object,tests/flow/test_*.c))
 RACE := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/race/race_*.c))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all run test unit flow unit-build flow-build race-build corpora-build lint tidy memcheck fuzz bench clean help
+.PHONY: all run test unit flow unit-build flow-build race-build corpora-build lint tidy soak memcheck fuzz bench clean help
 all: $(BUILD)/tollgate
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make test       every test; the last line is 'N passed, N failed'"
 	@echo "make unit flow  those tests alone, as built by SAN=...; T=test_json runs one file"
 	@echo "make lint tidy  the house's own checks; clang-tidy and cppcheck"
+	@echo "make soak       the adversary: ROUNDS=100 rounds of kills, losses and hang-ups over four gateways and one Redis"
 	@echo "make memcheck   unit tests under valgrind;  make fuzz SECONDS=60  each parser;  make bench  figures"
 	@echo "make tiny       trains conf/tiny anew"
 
@@ -106,6 +107,13 @@ tidy:
 	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches -I. $(ROOMS)
 	printf '%s\n' $(foreach room,$(ROOMS),$(wildcard $(room)/*.c)) | \
 	  xargs -P$(shell nproc) -I{} clang-tidy --quiet {} -- -std=c11 -D_GNU_SOURCE -I. $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma -mf16c)
+
+# The adversary again and again: ROUNDS seeded rounds from SEED on, with four gateways.
+ROUNDS ?= 100
+SEED ?= 1
+soak: all
+	@.ci/packages test
+	@ADVERSARY_ROUNDS=$(ROUNDS) ADVERSARY_PROCESSES=4 ADVERSARY_CLIENTS=200 ADVERSARY_SEED=$(SEED) $$(tests/sdk/node.sh) --test --test-force-exit tests/sdk/adversary.test.mjs
 
 memcheck:
 	@.ci/packages memcheck

@@ -165,7 +165,6 @@ static void answered(struct asked *a, const struct redis_value *reply) {
         a->op->err = ERR_LEDGER;
     else
         unanswered(a);
-    a->l->closed = reply_is(reply, "CLOSED");
 }
 
 static void on_asked(struct redis_call *call, const struct redis_value *reply) {
@@ -312,7 +311,7 @@ static void redis_watch_news(void *store, budget_watcher *see, void *user) {
 
 static bool redis_ready(const void *store) {
     const struct redis_ledger *l = store;
-    return l->state == LEDGER_READY && !l->closed;
+    return l->state == LEDGER_READY && l->now_us >= l->closed_until_us;
 }
 
 static bool redis_settled(const void *store) {

@@ -120,7 +120,7 @@ struct redis_ledger {
     int64_t op;                             /* the last operation that was sent */
     int64_t op_answered;                    /* the last that was answered */
     bool began;                             /* our leases of an earlier life are gone from Redis */
-    bool closed;                            /* Redis said so at the last hold */
+    int64_t closed_until_us;                /* others may not have told before; wall */
     struct log_of *own;                     /* in logs */
     struct log_of *replay;                  /* whose records are being told */
     struct list logs;                       /* owned */

@@ -40,6 +40,7 @@ static void greeted(struct redis_ledger *l, const struct redis_value *reply) {
     struct span epoch = reply_text(reply, 0);
     int64_t last = reply_i64(reply, 1);
     l->op = last > l->op ? last : l->op;
+    l->closed_until_us = reply_i64(reply, 2);
     if (!span_is(epoch, l->epoch)) {
         memcpy(l->epoch, epoch.at, epoch.n);
         l->epoch[epoch.n] = '\0';

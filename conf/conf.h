@@ -442,6 +442,9 @@ char *conf_state_path(const struct conf *c, char out[CONF_STATE_PATH_MAX]);
 /* Whether a line revokes, and what: an id, and a digest when it names one. */
 must_check bool conf_act_revokes(struct span line, char id[16], uint8_t sha256[SHA256_BYTES], bool *digested);
 
+/* A line, with its newline, to a file of state.directory: durable when it returns true; a torn last line is cut before. */
+must_check bool conf_state_append(const struct conf *c, const char *file, struct span line);
+
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
 const struct conf_team *conf_find_team(const struct conf *c, struct span name);

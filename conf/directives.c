@@ -127,8 +127,8 @@ static const struct directive state_rows[] = {
     {"directory", TYPE_PATH, FROM_CWD | RESTART, AT(conf, state_directory), .fallback = "var/state",
      .prose = "What run-time acts are kept in."},
     {"writable", TYPE_CUSTOM, 0, AT(conf, state_writable_keys), .read = read_writable, .fallback = "keys",
-     .schema = "\"type\": \"array\", \"items\": {\"enum\": [\"keys\"]}",
-     .prose = "What run-time acts may widen: keys."},
+     .schema = "\"type\": \"array\", \"items\": {\"enum\": [\"keys\", \"budgets\"]}",
+     .prose = "What run-time acts may widen: keys, budgets."},
 };
 static const struct section state_section = {.name = "state", ROWS(state_rows), .size = sizeof(struct conf)};
 
@@ -256,6 +256,8 @@ static const struct section log_section = {.name = "log", ROWS(log_rows), .size 
 static const struct directive organization_rows[] = {
     {"budgets", TYPE_LIST, 0, LIST_AT(conf, organization_budgets), .section = &budget_section,
      .prose = "What all teams together may spend."},
+    {"raise_limit", TYPE_PERCENT, 0, AT(conf, organization_raise_limit), .fallback = "0%", .min = 0,
+     .max = 10 * FACTOR_ONE, .prose = "How far a budget may be raised at run time, as a share of it."},
 };
 static const struct section organization_section = {
     .name = "organization", ROWS(organization_rows), .size = sizeof(struct conf)};

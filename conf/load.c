@@ -61,17 +61,19 @@ bool read_disclose_budget(struct reader *r, const struct directive *d, const str
 }
 
 static bool writable_word(struct reader *r, const struct node *n, struct conf *c) {
-    static const char *const later[] = {"pointers", "adapters", "budgets"};
+    static const char *const later[] = {"pointers", "adapters"};
     if (!value_is_scalar(r, n, "a word"))
         return false;
     if (span_is(n->text, "keys"))
         return c->state_writable_keys = true;
+    if (span_is(n->text, "budgets"))
+        return c->state_writable_budgets = true;
     for (size_t i = 0; i < ARRAY_LEN(later); i++)
         if (span_is(n->text, later[i])) {
             problem_at(r->report, n, "writable: %s is not supported yet", later[i]);
             return false;
         }
-    problem_at(r->report, n, "'%.*s' cannot be made writable; keys can", SPAN_ARG(n->text));
+    problem_at(r->report, n, "'%.*s' cannot be made writable; keys and budgets can", SPAN_ARG(n->text));
     return false;
 }
 

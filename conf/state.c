@@ -177,6 +177,14 @@ static bool append(const char *folder, const char *path, struct span line, bool 
     return ok && sync_folder(folder);
 }
 
+bool conf_state_append(const struct conf *c, const char *file, struct span line) {
+    struct arena a;
+    arena_init(&a, ACT_BYTES_MAX);
+    bool ok = append(c->state_directory, tree_printf(&a, "%s/%s", c->state_directory, file), line, false);
+    arena_fini(&a);
+    return ok;
+}
+
 static enum err append_act(const struct conf *c, struct str *act, bool once) {
     struct arena a;
     arena_init(&a, ACT_BYTES_MAX);

@@ -3,6 +3,7 @@
 
 #include "gateway/gateway.h"
 #include "gateway/ledger.h"
+#include "gateway/override.h"
 #include "gateway/shared.h"
 
 #include <event2/buffer.h>
@@ -53,6 +54,8 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_str(json, "conf_digest", g->conf->digest);
         ledger_put(g, json);
         shared_put(g, json);
+        json_put_name(json, "overrides");
+        overrides_put(g->overrides, clock_wall_us(), json);
         str_puts(json, "}\n");
     }
     return !g->draining && (audit || g->conf->audit.when_full_serve);
@@ -120,6 +123,11 @@ static void put_budget(const struct budget_view *v, void *user) {
         json_put_str(rows->out, "limit", NULL);
     else
         money_put(rows->out, "limit", v->limit_nanousd);
+    if (v->lifted_nanousd) {
+        char when[CLOCK_TEXT_MAX];
+        money_put(rows->out, "raised_by", v->lifted_nanousd);
+        json_put_str(rows->out, "raised_until", clock_text(v->lifted_until_us, when));
+    }
     money_put(rows->out, "settled", v->settled_nanousd);
     money_put(rows->out, "held", v->held_nanousd);
     money_put(rows->out, "overrun", v->overrun_nanousd);
@@ -159,6 +167,7 @@ static void get_targets(struct admin_call *c) {
 static void get_config(struct admin_call *c) {
     c->type = "text/plain";
     conf_print_effective(c->gateway->conf, &c->out);
+    overrides_print(c->gateway->overrides, clock_wall_us(), &c->out);
 }
 
 static void get_audit_head(struct admin_call *c) {
@@ -173,16 +182,20 @@ static void get_audit_head(struct admin_call *c) {
 
 /* ---- what can be done ---- */
 
+const char *admin_role(const struct admin_call *c) {
+    static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
+    return roles[c->role];
+}
+
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after) {
     admin_change(c, what, reason, NULL, after);
 }
 
 void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after) {
-    static const char *const roles[] = {"operator", "finance", "auditor", "viewer", "metrics"};
     audit_add(c->gateway->audit,
               &(struct audit_record){.kind = AUDIT_ADMIN,
                                      .who = c->who,
-                                     .role = roles[c->role],
+                                     .role = admin_role(c),
                                      .what = what,
                                      .reason = reason,
                                      .before = before,
@@ -222,6 +235,8 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"POST", "/admin/reprice", CAN(OPERATOR), admin_post_reprice},
     {"POST", "/admin/close", CAN(OPERATOR), admin_post_close},
+    {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
+    {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
     {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},

@@ -28,6 +28,8 @@ void admin_say(struct admin_call *c, enum err e, const char *message);
 void admin_record(struct admin_call *c, const char *what, const char *reason, const char *after);
 void admin_change(struct admin_call *c, const char *what, const char *reason, const char *before, const char *after);
 
+const char *admin_role(const struct admin_call *c);
+
 void admin_finish(struct admin_call *c);
 
 /* gateway/admin_keys.c */
@@ -42,5 +44,9 @@ void admin_get_spend(struct admin_call *c);
 /* gateway/admin_books.c: what corrects the bill and closes months */
 void admin_post_reprice(struct admin_call *c);
 void admin_post_close(struct admin_call *c);
+
+/* gateway/admin_acts.c: what turns something for a while */
+void admin_post_raise(struct admin_call *c);
+void admin_post_team(struct admin_call *c);
 
 #endif

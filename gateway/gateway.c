@@ -2,6 +2,7 @@
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
 #include "gateway/ledger.h"
+#include "gateway/override.h"
 
 #include "gateway/engines.h"
 
@@ -103,8 +104,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         tick_list(g, watched[i], now_us);
-    if (second != g->stranger_second)
+    if (second != g->stranger_second) {
         flush_strangers(g, clock_wall_us());
+        overrides_tick(g);
+    }
     g->stranger_second = second;
     watch_tick(g, now_us);
     keys_tick(g, now_us);
@@ -235,6 +238,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
         return false;
     record_conf(g, "loaded");
     gateway_hear_news(g);
+    overrides_review(g);
     return true;
 }
 
@@ -313,6 +317,7 @@ static void make_rooms(struct gateway *g) {
     g->routing = routing_new(0);
     g->cache = cache_new(g->conf->cache.size_bytes);
     g->budget = budget_new();
+    g->overrides = overrides_new();
     g->pool = pool_new(g->loop);
     g->alerts = alerts_new();
     g->watch = watch_new();
@@ -340,8 +345,9 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && make_admin_token(g, why) && state_secret(conf, "end_user.key", g->end_user_key, why) &&
-        shared_open(g, why) && ledger_open(g, why) && listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
+    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && make_admin_token(g, why) &&
+        state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
+        listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
     gateway_close(g);
     return NULL;
@@ -362,6 +368,7 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
     watch_conf_changed(g);
     record_conf(g, what);
+    overrides_review(g);
 }
 
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
@@ -432,6 +439,7 @@ void gateway_close(struct gateway *g) {
     watch_free(g->watch);
     pool_free(g->pool);
     budget_free(g->budget);
+    overrides_free(g->overrides);
     cache_free(g->cache);
     shared_close(g);
     routing_free(g->routing);

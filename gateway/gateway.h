@@ -36,7 +36,8 @@ struct gateway {
     struct front *front, *admin, *metrics_front;
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
-    struct list ready; /* to be run in this or the next turn */
+    struct list ready;           /* to be run in this or the next turn */
+    struct overrides *overrides; /* what operators turned for a while */
     struct keys *keys;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
@@ -84,6 +85,10 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
 void gateway_hear_news(struct gateway *g);
 #define NEWS_SHARE_MAX 24
 char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
+
+/* gateway/admin_acts.c: overrides that are over end; those whose value conf has changed, too. */
+void overrides_tick(struct gateway *g);
+void overrides_review(struct gateway *g);
 
 /* gateway/anchor.c: heads of the log with those who keep them elsewhere. */
 #define ANCHOR_FILES_MAX 8

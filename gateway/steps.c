@@ -3,6 +3,7 @@
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
 #include "gateway/keys.h"
+#include "gateway/override.h"
 #include "gateway/routes.h"
 #include "gateway/watch.h"
 
@@ -83,6 +84,20 @@ static enum walk admit_key(struct request *r) {
     return WALK_DONE;
 }
 
+/* The key is good and stays so: what it asks for is refused until its team goes on. */
+static bool is_paused(struct request *r) {
+    char name[OVERRIDE_NAME_MAX], when[CLOCK_TEXT_MAX];
+    snprintf(name, sizeof(name), OVERRIDE_PAUSE "%s", r->key->team->name);
+    const struct override *v = overrides_find(r->gateway->overrides, name, r->began_wall_us);
+    if (!v)
+        return false;
+    r->retry_after_us = v->until_us - r->began_wall_us;
+    r->no_retry = true;
+    refuse_saying(r, ERR_TARGET_FORBIDDEN, "The team %s is paused until %s: %s", r->key->team->name,
+                  clock_text(v->until_us, when), v->reason);
+    return true;
+}
+
 enum walk step_auth(struct request *r) {
     r->conf = conf_take(r->gateway->conf);
     enum walk refused = admit_key(r);
@@ -93,7 +108,7 @@ enum walk step_auth(struct request *r) {
     if (!route_takes(r->route, exchange_head(r->client)->method))
         return refuse(r, ERR_METHOD);
     if (r->route->kind == ROUTE_CALL)
-        return go(r, STATE_BODY);
+        return is_paused(r) ? WALK_MORE : go(r, STATE_BODY);
     r->route->answer(r);
     return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
 }

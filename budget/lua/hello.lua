@@ -5,9 +5,13 @@ local fresh, lives = take(), tonumber(take())
 now = math.max(now, tonumber(call('GET', base .. 'n') or '0'))
 local current = call('GET', base .. 'e')
 local last = call('HGET', base .. 'ops', who) or '0'
-if not current or tonumber(last) < op then
-  current = fresh
-  call('SET', base .. 'e', fresh)
+local function age(name) -- epochs are numbered, so that one who meets a newer one knows that others have seen the loss
+  return tonumber(string.match(name or '', '^%d+')) or 0
+end
+local older = age(current) < age(epoch) or (current == epoch and tonumber(last) < op)
+if not current or older then
+  current = fmt('%d-', math.max(age(current), age(epoch)) + 1) .. fresh
+  call('SET', base .. 'e', current)
   call('SET', base .. 'u', time_text(now + lives))
 end
 call('SET', base .. 'n', time_text(now))

@@ -18,6 +18,8 @@ int cli_spend(int argc, char **argv);
 int cli_reprice(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_audit(int argc, char **argv);
+int cli_budget(int argc, char **argv);
+int cli_team(int argc, char **argv);
 int cli_prices(int argc, char **argv);
 
 #endif

@@ -3,6 +3,8 @@
 #include "gateway/cli/cli.h"
 
 #include "conf/conf.h"
+#include "gateway/base/clock.h"
+#include "gateway/override.h"
 
 #include <stdio.h>
 
@@ -12,6 +14,20 @@ static const char usage[] = "tollgate config [--effective] [-c FILE]\n"
                             "Prints every directive that is obeyed, its value and where it was said.\n"
                             "  --effective   leave nothing out that is at its default (always so)\n"
                             "  -c FILE       the conf (default " CONF_DEFAULT ")\n";
+
+/* A conf's values, and what operators turned on top of them. */
+static void print_all(const struct conf *c, struct str *out) {
+    struct overrides *o = overrides_new();
+    struct str why;
+    str_init(&why, 1024);
+    conf_print_effective(c, out);
+    if (overrides_load(o, c, clock_wall_us(), &why))
+        overrides_print(o, clock_wall_us(), out);
+    else
+        fputs(why.at, stderr);
+    str_fini(&why);
+    overrides_free(o);
+}
 
 int cli_config(int argc, char **argv) {
     const char *file = CONF_DEFAULT;
@@ -26,7 +42,7 @@ int cli_config(int argc, char **argv) {
     str_init(&out, TEXT_BYTES_MAX);
     struct conf *c = conf_load(file, &report);
     if (c)
-        conf_print_effective(c, &out);
+        print_all(c, &out);
     else
         conf_report_print(&report, &out);
     fputs(out.at ? out.at : "", c ? stdout : stderr);

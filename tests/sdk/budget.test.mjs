@@ -1,6 +1,7 @@
 // Money, from outside: what is held, what is charged, who pays, and what stays open when a budget is gone.
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import {
   Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, gate, house, json, mock, run, sha256, sse, teamOf, until, usual,
 } from './harness.mjs';
@@ -449,4 +450,102 @@ test('B-14 probes and internal calls show up as spend', async () => {
   assert.equal(h.g.records().filter((r) => r.kind !== 'head').length, rows, 'a look at the gateway left a record');
   assert.equal((await h.g.budget()).settled_nanousd, 0);
   await h.end();
+});
+
+// ---- at the limit, by the built binary ----
+
+const conf = (g) => ['-c', g.file];
+const tell = (g, args) => run([...args, ...conf(g), '--admin', g.adminUrl]);
+
+test('a raised budget does not survive a restart, goes past conf\'s raise_limit, or never ends', { timeout: 60000 }, async () => {
+  const up = await mock(answer(10));
+  const g = await new Gateway((dir) => ({ ...dollars(up, {}, { budgets: month(10), raise_limit: '50%' })(dir), state: { directory: join(dir, 'state'), writable: ['keys', 'budgets'] } })).start();
+  const allowed = async (n) => (await call(g, { max_tokens: n }).done).status;
+  assert.equal(await allowed(11), 402);
+  for (const [args, words] of [[['--by', '60%'], /5 USD at the most/], [['--by', '6 USD'], /at the most/], [['--by', 'much'], /by: money/], [['--by', '10%', '--for', 'ever'], /for: a time/]]) {
+    const r = await tell(g, ['budget', 'raise', '--team', 'search', '--reason', 'r', ...args]);
+    assert.deepEqual([r.code, words.test(r.err)], [1, true], r.err);
+  }
+  assert.equal((await tell(g, ['budget', 'raise', '--team', 'nobody', '--by', '1%', '--reason', 'r'])).code, 1);
+  const raised = await tell(g, ['budget', 'raise', '--team', 'search', '--by', '5USD', '--for', '1h', '--reason', 'launch', '--format', 'json']);
+  assert.equal(raised.code, 0, raised.err);
+  const said = JSON.parse(raised.out);
+  assert.deepEqual([said.budget, said.before, said.limit, said.conf_limit], ['team/search/month@UTC', 10, 15, 10]);
+  const first = await call(g, { max_tokens: 10 }).done;
+  assert.deepEqual([first.status, first.headers['x-tollgate-budget-remaining']], [200, '5']);
+  const act = g.records().find((r) => r.kind === 'admin' && r.what === 'budget raised');
+  assert.deepEqual([act.scope, act.before, act.after, act.reason, act.role], ['team/search/month@UTC', '10', '15', 'launch', 'operator']);
+  const budget = (await (await g.admin('/admin/budgets')).json()).budgets[0];
+  assert.deepEqual([budget.limit, budget.raised_by], [15, 5]);
+  const { overrides } = await (await g.admin('/readyz')).json();
+  assert.deepEqual(overrides.map((o) => [o.name, o.value, o.reason, o.admin_seq]), [['budget/team/search/month@UTC', '5 USD on top', 'launch', act.seq]]);
+  assert.match((await run(['config', '--effective', ...conf(g)])).out, /budget\/team\/search\/month@UTC: 5 USD on top {2}# admin#\d+ by admin until/);
+  await g.stop('SIGKILL');
+  await g.start();
+  assert.equal(await allowed(6), 402);
+  assert.equal(await allowed(5), 200, 'the raise stands after a crash');
+  assert.equal((await tell(g, ['budget', 'raise', '--team', 'search', '--by', '0%', '--reason', 'over'])).code, 0);
+  assert.equal((await (await g.admin('/admin/budgets')).json()).budgets[0].limit, 10);
+  assert.equal(await allowed(1), 402);
+  await g.end();
+  await up.stop();
+});
+
+test('a budget is raised although conf does not let state widen it, or by somebody who may not', async () => {
+  const h = await house(answer(1), (up) => dollars(up, {}, { budgets: month(10), raise_limit: '50%' }));
+  const r = await tell(h.g, ['budget', 'raise', '--team', 'search', '--by', '1%', '--reason', 'r']);
+  assert.deepEqual([r.code, /state.writable lacks budgets/.test(r.err)], [1, true], r.err);
+  const bare = await h.g.admin('/admin/budgets/raise', 'POST', {}, 'nobody');
+  assert.equal(bare.status, 401);
+  await h.end();
+});
+
+test('a paused team goes on calling, or nobody can see why it may not', async () => {
+  const h = await house(answer(1), (up) => dollars(up, {}, { budgets: month(10) }));
+  assert.equal((await tell(h.g, ['team', 'pause', 'search'])).code, 1, 'without a reason');
+  assert.equal((await tell(h.g, ['team', 'pause', 'serch', '--reason', 'r'])).code, 1);
+  const paused = await tell(h.g, ['team', 'pause', 'search', '--reason', 'a leak', '--for', '2h']);
+  assert.equal(paused.code, 0, paused.err);
+  const c = await call(h.g, { max_tokens: 1 }).done;
+  assert.deepEqual([c.status, c.json().error.type, c.headers['x-should-retry']], [403, 'permission_error', 'false']);
+  assert.match(c.json().error.message, /The team search is paused until .*: a leak/);
+  assert.equal((await call(h.g, undefined, { path: '/v1/key' }).done).status, 200, 'the key itself is open');
+  assert.equal(h.up.calls.length, 0);
+  assert.equal((await tell(h.g, ['team', 'resume', 'search', '--reason', 'found'])).code, 0);
+  assert.equal((await call(h.g, { max_tokens: 1 }).done).status, 200);
+  const acts = h.g.records().filter((r) => r.kind === 'admin').map((r) => [r.what, r.team, r.before, r.after, r.reason]);
+  assert.deepEqual(acts, [['team paused', 'search', 'running', 'paused', 'a leak'], ['team resumed', 'search', 'paused', 'running', 'found']]);
+  await h.end();
+});
+
+test('a warning is told at every call, or again after a restart', { timeout: 60000 }, async () => {
+  const h = await house(answer(30), (up) => dollars(up, {}, { budgets: [{ limit: '100 USD', period: 'month', warn: ['50%', '80%'] }] }));
+  const notes = () => h.g.records().filter((r) => r.kind === 'note' && r.what === 'budget_warn').map((r) => r.after);
+  assert.equal((await call(h.g, { max_tokens: 30 }).done).headers['x-tollgate-budget-warning'], undefined);
+  for (let i = 0; i < 2; i++) assert.equal((await call(h.g, { max_tokens: 30 }).done).headers['x-tollgate-budget-warning'], i ? '80%; level=team' : '50%; level=team');
+  assert.deepEqual(notes(), ['50%', '80%']);
+  assert.match(await (await h.g.admin('/metrics')).text(), /tollgate_budget_events_total\{event="budget_warn",level="team",scope="search",period="month"\} 2/);
+  await h.g.stop('SIGKILL');
+  await h.g.start();
+  assert.equal((await call(h.g, { max_tokens: 5 }).done).headers['x-tollgate-budget-warning'], '80%; level=team');
+  await h.g.idle();
+  assert.deepEqual(notes(), ['50%', '80%']);
+  await h.end();
+});
+
+test('a held call starves the rest: one key takes its share of a budget and no more', async () => {
+  const open = gate();
+  const up = await mock(async (q, r, c) => { await open.open; answer(1)(q, r, c); });
+  const g = await new Gateway(dollars(up, { hold: { max_share_key: '25%', max_share_team: '100%' } }, { keys: [key(), { id: 'otherke1', name: 'other', sha256: sha256(OTHER_KEY) }], budgets: month(100) })).start();
+  const first = call(g, { max_tokens: 20 });
+  await until(() => up.calls.length === 1, 'the first call');
+  const second = await call(g, { max_tokens: 10 }).done;
+  assert.deepEqual([second.status, second.json().error.code, second.headers['retry-after']], [429, 'hold_limit', '1']);
+  const other = call(g, { max_tokens: 20 }, { headers: { authorization: `Bearer ${OTHER_KEY}` } });
+  await until(() => up.calls.length === 2, 'the other key\'s call');
+  open.go();
+  assert.deepEqual([(await first.done).status, (await other.done).status], [200, 200]);
+  await assertBalanced(g);
+  await g.end();
+  await up.stop();
 });

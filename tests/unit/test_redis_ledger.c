@@ -89,7 +89,7 @@ Test(redis_ledger, large_amounts_are_exact) {
         process_settle(&p, &c.lease, 0);
     }
     p.h.team_budget.limit_nanousd = INT64_MAX;
-    cr_assert_eq(process_hold(&p, 0, "d", INT64_MAX, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&p, 0, "d", INT64_MAX - 1, &a), ERR_NONE);
     process_settle(&p, &a.lease, (INT64_C(1) << 53) + 1);
     cr_assert_eq(kit_account(&p, TEAM, "s"), (INT64_C(1) << 53) + 1);
     process_stop(&p);

@@ -1,0 +1,51 @@
+/* What operators turned at run time, each for a while, with who and why.
+ *
+ *     act on the admin port -> admin record -> a line in state.directory/overrides.jsonl (durable) -> in force
+ *                                                      start: the lines that are not over are in force again
+ *
+ * Conf says what may be; an override moves one value within that until its end, and ends by itself. It says which of
+ * conf's own values it stood on: when conf changes that value, conf wins. */
+#ifndef TOLLGATE_GATEWAY_OVERRIDE_H
+#define TOLLGATE_GATEWAY_OVERRIDE_H
+
+#include "conf/conf.h"
+
+#define OVERRIDES_MAX 1024 /* at the same time: against a script that never ends */
+#define OVERRIDE_NAME_MAX 160
+#define OVERRIDE_TEXT_MAX 256                    /* bytes of who and why */
+#define OVERRIDE_FOR_US (60 * INT64_C(60000000)) /* when nobody says how long */
+#define OVERRIDE_FOR_MAX_US (366 * INT64_C(86400000000))
+#define OVERRIDE_BUDGET "budget/" /* "budget/team/search/month@UTC": number is nano-dollars on top */
+#define OVERRIDE_PAUSE "pause/"   /* "pause/search": a team's calls are refused */
+
+struct override {
+    char name[OVERRIDE_NAME_MAX];
+    int64_t number, base; /* of what kind, the name says; base: conf's own value when it was set */
+    char who[OVERRIDE_TEXT_MAX], reason[OVERRIDE_TEXT_MAX];
+    int64_t since_us, until_us; /* wall */
+    int64_t seq;                /* of its admin record */
+};
+
+struct overrides;
+struct overrides *overrides_new(void);
+void overrides_free(struct overrides *o);
+/* Reads the state's file, if there is one. False with a sentence: a line that cannot be read may be a pause. */
+must_check bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, struct str *why);
+/* Durable before it is in force; an older one of its name ends. False: state cannot be written, or there are too many. */
+must_check bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v);
+must_check bool overrides_end(struct overrides *o, const struct conf *c, const char *name);
+/* In force now; NULL: none. Good until the next change. */
+const struct override *overrides_find(const struct overrides *o, const char *name, int64_t now_us);
+void overrides_each(const struct overrides *o, int64_t now_us, void (*see)(const struct override *v, void *user),
+                    void *user);
+/* Lets go of those that are over; `see` is told of each. */
+void overrides_expire(struct overrides *o, int64_t now_us, void (*see)(const struct override *v, void *user),
+                      void *user);
+/* Value in words: "on top: 50 USD", "paused". Returns out. */
+char *override_text(const struct override *v, char out[OVERRIDE_TEXT_MAX]);
+/* All in force, a line each, as `config --effective` prints values. */
+void overrides_print(const struct overrides *o, int64_t now_us, struct str *out);
+/* The same as a JSON array. */
+void overrides_put(const struct overrides *o, int64_t now_us, struct str *out);
+
+#endif

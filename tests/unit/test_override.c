@@ -1,0 +1,135 @@
+/* Overrides: durable before they are in force, over by themselves, read again after a start. */
+#include "gateway/override.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "gateway/base/clock.h"
+#include "tests/support/temp_folder.h"
+
+#define NOW_US INT64_C(1796040000000000)
+
+struct house {
+    struct temp_folder folder;
+    struct conf conf;
+    struct overrides *o;
+    struct str why;
+};
+
+static void open_house(struct house *h) {
+    *h = (struct house){.folder = temp_new()};
+    h->conf.state_directory = h->folder.path;
+    h->o = overrides_new();
+    str_init(&h->why, 4096);
+}
+
+static void close_house(struct house *h) {
+    overrides_free(h->o);
+    str_fini(&h->why);
+    temp_free(&h->folder);
+}
+
+static bool start_again(struct house *h, int64_t now_us) {
+    overrides_free(h->o);
+    h->o = overrides_new();
+    str_clear(&h->why);
+    return overrides_load(h->o, &h->conf, now_us, &h->why);
+}
+
+static struct override lift(const char *name, int64_t number, int64_t for_us) {
+    struct override v = {.number = number, .base = 100, .since_us = NOW_US, .until_us = NOW_US + for_us, .seq = 7};
+    snprintf(v.name, sizeof v.name, "%s", name);
+    snprintf(v.who, sizeof v.who, "anna");
+    snprintf(v.reason, sizeof v.reason, "a \"launch\"");
+    return v;
+}
+
+static void write_raw(struct house *h, const char *text) {
+    FILE *f = fopen(temp_name(&h->folder, "overrides.jsonl"), "a");
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+Test(override, what_is_set_stands_after_a_start_and_ends_by_itself) {
+    struct house h;
+    struct str text;
+    struct override a = lift("budget/team/search/month@UTC", 50 * NANO_PER_USD, US_PER_HOUR);
+    struct override b = lift("pause/ads", 0, US_PER_DAY);
+    open_house(&h);
+    str_init(&text, 4096);
+    cr_assert(overrides_load(h.o, &h.conf, NOW_US, &h.why), "no file is no override");
+    cr_assert(overrides_set(h.o, &h.conf, &a) && overrides_set(h.o, &h.conf, &b));
+    for (int i = 0; i < 2; i++) {
+        const struct override *v = overrides_find(h.o, a.name, NOW_US + US_PER_HOUR - 1);
+        cr_assert_not_null(v);
+        cr_expect(v->number == a.number && v->base == 100 && v->seq == 7 && strcmp(v->reason, a.reason) == 0);
+        cr_expect_null(overrides_find(h.o, a.name, NOW_US + US_PER_HOUR));
+        cr_expect_null(overrides_find(h.o, "pause/search", NOW_US));
+        cr_assert(start_again(&h, NOW_US), "%s", h.why.at);
+    }
+    overrides_print(h.o, NOW_US, &text);
+    cr_expect_not_null(strstr(text.at, "budget/team/search/month@UTC: 50 USD on top  # admin#7 by anna until 2026-"),
+                       "%s", text.at);
+    cr_expect_not_null(strstr(text.at, "pause/ads: paused"));
+    str_clear(&text);
+    overrides_put(h.o, NOW_US + US_PER_HOUR, &text);
+    cr_expect(strncmp(text.at, "[{\"name\":\"pause/ads\",\"value\":\"paused\"", 37) == 0, "%s", text.at);
+    cr_assert(start_again(&h, NOW_US + 2 * US_PER_HOUR));
+    cr_expect_null(overrides_find(h.o, a.name, NOW_US));
+    cr_expect_not_null(overrides_find(h.o, b.name, NOW_US + 2 * US_PER_HOUR));
+    str_fini(&text);
+    close_house(&h);
+}
+
+Test(override, the_last_word_of_a_name_counts) {
+    struct house h;
+    struct override a = lift("budget/x", 5, US_PER_HOUR), more = lift("budget/x", 9, US_PER_HOUR);
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &a) && overrides_set(h.o, &h.conf, &more));
+    cr_assert(start_again(&h, NOW_US));
+    cr_expect_eq(overrides_find(h.o, "budget/x", NOW_US)->number, 9);
+    cr_assert(overrides_end(h.o, &h.conf, "budget/x") && overrides_end(h.o, &h.conf, "budget/none"));
+    cr_expect_null(overrides_find(h.o, "budget/x", NOW_US));
+    cr_assert(start_again(&h, NOW_US));
+    cr_expect_null(overrides_find(h.o, "budget/x", NOW_US));
+    close_house(&h);
+}
+
+Test(override, a_torn_line_was_promised_to_nobody_and_a_wrong_one_stops_the_start) {
+    struct house h;
+    struct override a = lift("budget/x", 5, US_PER_HOUR);
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &a));
+    write_raw(&h, "{\"name\":\"pause/search\",\"num");
+    cr_assert(start_again(&h, NOW_US));
+    cr_expect_not_null(overrides_find(h.o, "budget/x", NOW_US));
+    a.number = 6;
+    cr_assert(overrides_set(h.o, &h.conf, &a), "the torn end is cut before the next act");
+    cr_assert(start_again(&h, NOW_US), "%s", h.why.at);
+    cr_expect_eq(overrides_find(h.o, "budget/x", NOW_US)->number, 6);
+    write_raw(&h, "{\"name\":\"pause/search\"}\n");
+    cr_expect_not(start_again(&h, NOW_US));
+    cr_expect_not_null(strstr(h.why.at, "overrides.jsonl:3: not an override"), "%s", h.why.at);
+    close_house(&h);
+}
+
+static void count(const struct override *v, void *user) {
+    (void)v;
+    ++*(int *)user;
+}
+
+Test(override, what_is_over_is_told_once_and_what_cannot_be_kept_is_not_in_force) {
+    struct house h;
+    int n = 0;
+    struct override a = lift("budget/x", 5, US_PER_HOUR), b = lift("budget/y", 5, US_PER_DAY);
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &a) && overrides_set(h.o, &h.conf, &b));
+    overrides_expire(h.o, NOW_US + US_PER_HOUR, count, &n);
+    overrides_expire(h.o, NOW_US + US_PER_HOUR, count, &n);
+    cr_expect_eq(n, 1);
+    overrides_each(h.o, NOW_US, count, &n);
+    cr_expect_eq(n, 2);
+    h.conf.state_directory = "/proc/nowhere";
+    cr_expect_not(overrides_set(h.o, &h.conf, &a));
+    cr_expect_null(overrides_find(h.o, "budget/x", NOW_US));
+    close_house(&h);
+}
