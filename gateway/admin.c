@@ -241,6 +241,13 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
+    {"GET", "/admin/adapters", CAN(OPERATOR) | CAN(VIEWER), admin_get_adapters},
+    {"POST", "/admin/adapters", CAN(OPERATOR), admin_post_adapters},
+    {"POST", "/admin/adapters/*", CAN(OPERATOR), admin_move_adapter},
+    {"PUT", "/admin/adapters/*", CAN(OPERATOR), admin_put_adapter},
+    {"DELETE", "/admin/adapters/*", CAN(OPERATOR), admin_delete_adapter},
+    {"POST", "/v1/load_lora_adapter", CAN(OPERATOR), admin_post_adapters},
+    {"POST", "/v1/unload_lora_adapter", CAN(OPERATOR), admin_unload_adapter},
 };
 
 /* ---- who asks ---- */

@@ -38,6 +38,14 @@ void admin_post_keys(struct admin_call *c);
 void admin_post_key(struct admin_call *c);
 void admin_delete_key(struct admin_call *c);
 
+/* gateway/admin_adapters.c */
+void admin_get_adapters(struct admin_call *c);
+void admin_post_adapters(struct admin_call *c);
+void admin_delete_adapter(struct admin_call *c);
+void admin_unload_adapter(struct admin_call *c);
+void admin_move_adapter(struct admin_call *c);
+void admin_put_adapter(struct admin_call *c);
+
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
 

@@ -427,6 +427,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    adapters_stop(g);
     if (g->audit) {
         cut_off(g);
         audit_close(g->audit, clock_wall_us());

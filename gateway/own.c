@@ -61,6 +61,17 @@ static void free_models(struct model_list *l) {
     free(l->names);
 }
 
+/* An adapter says what it is and what it stands on, as vLLM's list does. */
+static void put_origin(struct str *out, const struct request *r, const char *name) {
+    struct span captured;
+    const struct conf_alias *a = conf_find_alias(r->conf, span_of(name), &captured);
+    const struct conf_target *t = a && a->n_rungs ? &a->rungs[0].targets[0] : NULL;
+    if (!t || a->pattern || t->backend->protocol != PROTOCOL_DECODE || !r->conf->disclose.target)
+        return;
+    json_put_str(out, "root", t->name);
+    json_put_str(out, "parent", strcmp(t->model, t->backend->decode.name) == 0 ? NULL : t->backend->decode.name);
+}
+
 /* One object that the SDKs of both vendors read. */
 static void put_model(struct str *out, const struct request *r, const char *name) {
     char when[CLOCK_TEXT_MAX];
@@ -73,6 +84,7 @@ static void put_model(struct str *out, const struct request *r, const char *name
     json_put_str(out, "owned_by", "tollgate");
     json_put_str(out, "display_name", name);
     json_put_str(out, "created_at", clock_text(created_us / US_PER_S * US_PER_S, when));
+    put_origin(out, r, name);
     str_puts(out, "}");
 }
 

@@ -62,6 +62,7 @@ backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
 backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
+backends/decode/adapters_acts.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
@@ -100,7 +101,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' admin anchor content admin_books admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0
