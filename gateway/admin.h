@@ -52,6 +52,10 @@ void admin_put_adapter(struct admin_call *c);
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
 
+/* gateway/admin_books.c: what corrects the bill and closes months */
+void admin_post_reprice(struct admin_call *c);
+void admin_post_close(struct admin_call *c);
+
 /* gateway/admin_acts.c: what turns something for a while */
 void admin_post_raise(struct admin_call *c);
 void admin_post_team(struct admin_call *c);

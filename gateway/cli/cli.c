@@ -19,6 +19,8 @@ static const struct verb verbs[] = {
     {"key", "--team T [--name N] [--out FILE] | list | revoke | rotate", "a new key; keys of a running gateway",
      cli_key},
     {"spend", "[DIR...] [--month M] [--by ...]", "the bill, recomputed from the audit log", cli_spend},
+    {"reprice", "--month M --reason TEXT [--model X]", "corrects the bill to today's prices", cli_reprice},
+    {"close", "--month M --reason TEXT", "freezes a month's bill", cli_close},
     {"audit", "verify|show|tail [DIR]", "checks and reads the audit log", cli_audit},
     {"prices", "show|diff|import [MODEL|FILE]", "what models cost, and new price lists", cli_prices},
     {"target", "", "", NULL},
@@ -28,8 +30,6 @@ static const struct verb verbs[] = {
     {"requests", "[cancel ID] [--reason TEXT]", "what runs in a gateway; ends one of it", cli_requests},
     {"adapter", "", "", NULL},
     {"diff", "", "", NULL},
-    {"reprice", "", "", NULL},
-    {"close", "", "", NULL},
     {"convert", "", "", NULL},
 };
 

@@ -20,6 +20,8 @@ bool cli_is_key_act(const char *word); /* of a running gateway */
 int cli_key_act(int argc, char **argv);
 int cli_requests(int argc, char **argv);
 int cli_spend(int argc, char **argv);
+int cli_reprice(int argc, char **argv);
+int cli_close(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_budget(int argc, char **argv);
 int cli_team(int argc, char **argv);
