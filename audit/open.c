@@ -303,7 +303,7 @@ struct audit *audit_open_tuned(const struct audit_options *o, const struct audit
                                int64_t now_us, struct str *why) {
     struct recovered r;
     struct audit *a = make(o, t, loop);
-    bool good = prepare(a, o, why) && finish_others(o, t, loop, now_us, why);
+    bool good = prepare(a, o, why) && (o->alone || finish_others(o, t, loop, now_us, why));
     if (good) {
         good = recover_chain(o, &r, why) && goes_on(a, o, &r, now_us, why);
         recover_free(&r);

@@ -20,6 +20,7 @@
 #include "gateway/base/zone.h"
 
 #define CONF_UNLIMITED INT64_C(-1)
+#define CONF_WORKERS_MAX 64
 
 enum conf_protocol { PROTOCOL_OPENAI, PROTOCOL_ANTHROPIC, PROTOCOL_DECODE };
 
@@ -297,6 +298,7 @@ struct conf {
     size_t n_admin_tokens;
     const char *metrics_address; /* NULL */
     const char *node;
+    int64_t workers; /* processes that share the ports */
     struct {
         int64_t max_body, max_buffered, max_headers; /* bytes */
         int64_t heartbeat_us, drain_us;

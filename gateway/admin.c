@@ -4,6 +4,8 @@
 #include "gateway/gateway.h"
 #include "gateway/ledger.h"
 #include "gateway/override.h"
+#include "gateway/peers.h"
+#include "gateway/rows.h"
 #include "gateway/shared.h"
 
 #include <event2/buffer.h>
@@ -36,13 +38,6 @@ static void get_healthz(struct admin_call *c) {
     str_puts(&c->out, "ok\n");
 }
 
-static size_t in_flight(const struct gateway *g) {
-    size_t n = 0;
-    for (enum state s = 0; s < STATE_DONE; s++)
-        n += g->by_state[s].n;
-    return n;
-}
-
 bool gateway_ready(const struct gateway *g, struct str *json) {
     bool audit = audit_healthy(g->audit);
     if (json) {
@@ -50,12 +45,13 @@ bool gateway_ready(const struct gateway *g, struct str *json) {
         json_put_bool(json, "draining", g->draining);
         json_put_bool(json, "audit_healthy", audit);
         json_put_i64(json, "audit_lag_records", audit_lag(g->audit));
-        json_put_i64(json, "in_flight", (int64_t)in_flight(g));
+        json_put_i64(json, "in_flight", requests_in_flight(g));
         json_put_str(json, "conf_digest", g->conf->digest);
         ledger_put(g, json);
         shared_put(g, json);
         json_put_name(json, "overrides");
         overrides_put(g->overrides, clock_wall_us(), json);
+        peers_put(g, json);
         str_puts(json, "}\n");
     }
     return !g->draining && (audit || g->conf->audit.when_full_serve);
@@ -67,11 +63,13 @@ static void get_readyz(struct admin_call *c) {
 
 static void get_metrics(struct admin_call *c) {
     c->type = "text/plain; version=0.0.4";
-    metrics_print(c->gateway, &c->out);
+    metrics_print_all(c->gateway, &c->out);
 }
 
 static void put_request(struct str *out, const struct request *r) {
     str_puts(out, "{");
+    if (r->gateway->workers > 1)
+        json_put_i64(out, "worker", r->gateway->worker);
     json_put_str(out, "id", r->id);
     json_put_str(out, "state", state_names[r->state]);
     json_put_str(out, "doing", r->doing);
@@ -86,16 +84,21 @@ static void put_request(struct str *out, const struct request *r) {
     str_puts(out, "}");
 }
 
-static void get_requests(struct admin_call *c) {
+void admin_put_requests(struct gateway *g, struct str *out) {
     bool first = true;
-    str_puts(&c->out, "{\"requests\":[");
+    str_puts(out, "[");
     for (enum state s = 0; s < STATE_DONE; s++)
-        for (struct link *k = list_first(&c->gateway->by_state[s]); k; k = list_next(&c->gateway->by_state[s], k)) {
-            str_puts(&c->out, first ? "" : ",");
+        for (struct link *k = list_first(&g->by_state[s]); k; k = list_next(&g->by_state[s], k)) {
+            str_puts(out, first ? "" : ",");
             first = false;
-            put_request(&c->out, container_of(k, struct request, in_state));
+            put_request(out, container_of(k, struct request, in_state));
         }
-    str_puts(&c->out, "]}\n");
+    str_puts(out, "]");
+}
+
+static void get_requests(struct admin_call *c) {
+    static const struct admin_list list = {"requests", "requests\n", admin_put_requests, rows_join};
+    admin_answer_list(c, &list);
 }
 
 struct rows {
@@ -116,6 +119,7 @@ static void put_instant(struct str *out, const char *name, int64_t us) {
 static void put_budget(const struct budget_view *v, void *user) {
     struct rows *rows = user;
     row_open(rows);
+    json_put_str(rows->out, "name", v->name);
     json_put_str(rows->out, "level", budget_level_names[v->level]);
     json_put_str(rows->out, "scope", v->scope);
     json_put_str(rows->out, "period", period_names[v->period]);
@@ -138,11 +142,16 @@ static void put_budget(const struct budget_view *v, void *user) {
     str_puts(rows->out, "}");
 }
 
+void admin_put_budgets(struct gateway *g, struct str *out) {
+    struct rows rows = {out, true};
+    str_puts(out, "[");
+    budget_each(g->budget, g->conf, clock_wall_us(), put_budget, &rows);
+    str_puts(out, "]");
+}
+
 static void get_budgets(struct admin_call *c) {
-    struct rows rows = {&c->out, true};
-    str_puts(&c->out, "{\"budgets\":[");
-    budget_each(c->gateway->budget, c->gateway->conf, clock_wall_us(), put_budget, &rows);
-    str_puts(&c->out, "]}\n");
+    static const struct admin_list list = {"budgets", "budgets\n", admin_put_budgets, rows_budgets};
+    admin_answer_list(c, &list);
 }
 
 static void put_lane(const struct lane_view *v, void *user) {
@@ -157,11 +166,16 @@ static void put_lane(const struct lane_view *v, void *user) {
     str_puts(rows->out, "}");
 }
 
+void admin_put_targets(struct gateway *g, struct str *out) {
+    struct rows rows = {out, true};
+    str_puts(out, "[");
+    routing_each(g->routing, clock_mono_us(), put_lane, &rows);
+    str_puts(out, "]");
+}
+
 static void get_targets(struct admin_call *c) {
-    struct rows rows = {&c->out, true};
-    str_puts(&c->out, "{\"targets\":[");
-    routing_each(c->gateway->routing, clock_mono_us(), put_lane, &rows);
-    str_puts(&c->out, "]}\n");
+    static const struct admin_list list = {"targets", "targets\n", admin_put_targets, rows_targets};
+    admin_answer_list(c, &list);
 }
 
 static void get_config(struct admin_call *c) {
@@ -170,14 +184,32 @@ static void get_config(struct admin_call *c) {
     overrides_print(c->gateway->overrides, clock_wall_us(), &c->out);
 }
 
-static void get_audit_head(struct admin_call *c) {
+static void put_head(struct gateway *g, const char *chain, struct str *out) {
     char hash[SHA256_HEX_MAX];
     uint64_t seq;
-    audit_head(c->gateway->audit, &seq, hash);
-    str_puts(&c->out, "{");
-    json_put_i64(&c->out, "seq", (int64_t)seq);
-    json_put_str(&c->out, "hash", hash);
-    str_puts(&c->out, "}\n");
+    audit_head(g->audit, &seq, hash);
+    str_puts(out, "{");
+    if (chain)
+        json_put_str(out, "chain", chain);
+    json_put_i64(out, "seq", (int64_t)seq);
+    json_put_str(out, "hash", hash);
+    str_puts(out, "}");
+}
+
+void admin_put_audit_head(struct gateway *g, struct str *out) {
+    str_puts(out, "[");
+    put_head(g, g->chain, out);
+    str_puts(out, "]");
+}
+
+static void get_audit_head(struct admin_call *c) {
+    static const struct admin_list list = {"chains", "head\n", admin_put_audit_head, rows_join};
+    if (c->gateway->peers) {
+        admin_answer_list(c, &list);
+        return;
+    }
+    put_head(c->gateway, NULL, &c->out);
+    str_puts(&c->out, "\n");
 }
 
 /* ---- what can be done ---- */
@@ -205,20 +237,30 @@ void admin_change(struct admin_call *c, const char *what, const char *reason, co
     gateway_turn_soon(c->gateway);
 }
 
-static void post_reload(struct admin_call *c) {
-    struct str report;
-    bool dry = span_is(exchange_head(c->x)->query, "dry_run=1");
-    str_init(&report, ADMIN_BODY_MAX);
-    bool good = gateway_reload(c->gateway, dry, &report);
+void admin_say_reloaded(struct admin_call *c, bool good, bool dry, struct span report, struct span digest) {
+    char after[SHA256_HEX_MAX];
+    snprintf(after, sizeof(after), "%.*s", (int)(digest.n < sizeof(after) ? digest.n : sizeof(after) - 1), digest.at);
     c->status = good ? 200 : 409;
     str_puts(&c->out, "{");
     json_put_bool(&c->out, "loaded", good && !dry);
     json_put_bool(&c->out, "good", good);
-    json_put_span(&c->out, "report", str_span(&report));
-    json_put_str(&c->out, "conf_digest", c->gateway->conf->digest);
+    json_put_span(&c->out, "report", report);
+    json_put_str(&c->out, "conf_digest", after);
     str_puts(&c->out, "}\n");
     if (!dry)
-        admin_record(c, good ? "reload" : "reload refused", NULL, c->gateway->conf->digest);
+        admin_record(c, good ? "reload" : "reload refused", NULL, after);
+}
+
+static void post_reload(struct admin_call *c) {
+    struct str report;
+    bool dry = span_is(exchange_head(c->x)->query, "dry_run=1");
+    if (c->gateway->peers) {
+        admin_reload_all(c, dry);
+        return;
+    }
+    str_init(&report, ADMIN_BODY_MAX);
+    bool good = gateway_reload(c->gateway, dry, &report);
+    admin_say_reloaded(c, good, dry, str_span(&report), span_of(c->gateway->conf->digest));
     str_fini(&report);
 }
 

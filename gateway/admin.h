@@ -8,6 +8,7 @@
 #define ADMIN_BODY_MAX (64 * 1024)
 
 struct admin_route;
+struct gateway;
 
 struct admin_call {
     struct gateway *gateway;
@@ -33,7 +34,25 @@ const char *admin_role(const struct admin_call *c);
 void admin_finish(struct admin_call *c);
 
 /* gateway/admin_requests.c */
+#define ADMIN_REASON_MAX 256
 void admin_post_request(struct admin_call *c);
+void admin_say_cancelled(struct admin_call *c, bool done, const char *id, const char *reason);
+
+/* gateway/admin_workers.c: a list of this process, or of all workers made one. */
+struct admin_list {
+    const char *name, *question;
+    void (*own)(struct gateway *g, struct str *out); /* a JSON array */
+    void (*merge)(const struct span *arrays, size_t n, struct str *out);
+};
+void admin_answer_list(struct admin_call *c, const struct admin_list *list);
+void admin_cancel_elsewhere(struct admin_call *c, const char *id, const char *reason);
+void admin_reload_all(struct admin_call *c, bool dry);
+/* gateway/admin.c */
+void admin_say_reloaded(struct admin_call *c, bool good, bool dry, struct span report, struct span digest);
+void admin_put_requests(struct gateway *g, struct str *out);
+void admin_put_budgets(struct gateway *g, struct str *out);
+void admin_put_targets(struct gateway *g, struct str *out);
+void admin_put_audit_head(struct gateway *g, struct str *out);
 
 /* gateway/admin_keys.c */
 void admin_get_keys(struct admin_call *c);

@@ -252,6 +252,8 @@ void admin_post_team(struct admin_call *c) {
 
 static void note(struct gateway *g, const struct override *v, const char *what) {
     char text[OVERRIDE_TEXT_MAX];
+    if (g->worker > 0) /* worker 0 says it for all */
+        return;
     log_info("override ended name=%s value=%s by=%s why=%s", v->name, override_text(v, text), v->who, what);
     audit_add(g->audit,
               &(struct audit_record){
@@ -260,15 +262,23 @@ static void note(struct gateway *g, const struct override *v, const char *what) 
     gateway_turn_soon(g);
 }
 
-static void on_over(const struct override *v, void *user) {
+static void on_gone(const struct override *v, void *user) {
     struct gateway *g = user;
     if (span_starts(span_of(v->name), OVERRIDE_BUDGET))
         budget_lift(g->budget, v->name + strlen(OVERRIDE_BUDGET), 0, 0);
+}
+
+static void on_over(const struct override *v, void *user) {
+    struct gateway *g = user;
+    on_gone(v, g);
     note(g, v, "its time was over");
 }
 
 void overrides_tick(struct gateway *g) {
-    overrides_expire(g->overrides, clock_wall_us(), on_over, g);
+    int64_t now_us = clock_wall_us();
+    overrides_expire(g->overrides, now_us, on_over, g);
+    if (g->workers > 1 && overrides_follow(g->overrides, g->conf, now_us, on_gone, g))
+        overrides_review(g);
 }
 
 struct review {
@@ -301,6 +311,8 @@ static void review_one(const struct override *v, void *user) {
 void overrides_review(struct gateway *g) {
     struct review w = {.g = g};
     overrides_each(g->overrides, clock_wall_us(), review_one, &w);
+    if (g->worker > 0) /* worker 0 ends them in the file that all follow */
+        return;
     for (size_t i = 0; i < w.n; i++) {
         if (!overrides_end(g->overrides, g->conf, w.gone[i].name))
             log_error("an override cannot be ended in state name=%s", w.gone[i].name);

@@ -3,29 +3,18 @@
 #include "gateway/front.h"
 
 #include "gateway/base/clock.h"
+#include "gateway/listening.h"
 #include "gateway/tls.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define ACCEPTS_A_TURN 64
 #define ACCEPT_PAUSE_MS 100 /* when descriptors are out */
-#define BACKLOG 1024
-
-union any_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    struct sockaddr_un un;
-    struct sockaddr_storage space;
-};
 
 static void pause_accepting(struct front *f, int error) {
     struct timeval wait = {0, ACCEPT_PAUSE_MS * 1000};
@@ -46,19 +35,6 @@ static void on_resume(evutil_socket_t fd, short what, void *arg) {
             event_add(&f->listeners[i].ev, NULL);
 }
 
-static void address_text(const union any_address *a, char *out, size_t max) {
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (a->any.sa_family == AF_INET) {
-        inet_ntop(AF_INET, &a->v4.sin_addr, host, sizeof host);
-        snprintf(out, max, "%s:%d", host, ntohs(a->v4.sin_port));
-    } else if (a->any.sa_family == AF_INET6) {
-        inet_ntop(AF_INET6, &a->v6.sin6_addr, host, sizeof host);
-        snprintf(out, max, "[%s]:%d", host, ntohs(a->v6.sin6_port));
-    } else {
-        snprintf(out, max, "unix");
-    }
-}
-
 static void on_accept(evutil_socket_t listening, short what, void *arg) {
     struct listener *l = arg;
     (void)what;
@@ -72,7 +48,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg) {
                 pause_accepting(l->front, errno);
             return; /* EAGAIN, or a client that left while it waited */
         }
-        address_text(&peer, text, sizeof text);
+        listening_text(&peer, text, sizeof text);
         socket_setup(fd, true);
         client_new(l->front, l, fd, text);
     }
@@ -95,111 +71,39 @@ struct front *front_new(struct loop *loop, const struct front_limits *limits, co
 
 /* ---- listening ---- */
 
-static bool say(struct str *why, const char *address, const char *what) {
-    str_printf(why, "cannot listen on %s: %s", address, what);
-    return false;
-}
-
-static bool read_unix(const char *path, union any_address *a, socklen_t *n) {
-    a->un.sun_family = AF_UNIX;
-    if (!*path || strlen(path) >= sizeof a->un.sun_path)
+static bool add_listener(struct front *f, const struct listening *s, bool owns, const char *certificate,
+                         const char *private_key, struct str *why) {
+    SSL_CTX *tls = NULL;
+    if (f->n_listeners == LISTENERS_MAX) {
+        str_printf(why, "cannot listen on %s: there are too many listeners", s->address);
         return false;
-    memcpy(a->un.sun_path, path, strlen(path) + 1);
-    *n = sizeof a->un;
-    return true;
-}
-
-/* "host:port", "[v6]:port": literal addresses, or a name of this machine. */
-static bool read_inet(const char *address, union any_address *a, socklen_t *n) {
-    const char *colon = strrchr(address, ':');
-    char host[256];
-    if (!colon || (size_t)(colon - address) >= sizeof host)
-        return false;
-    bool brackets = address[0] == '[' && colon > address && colon[-1] == ']';
-    size_t length = (size_t)(colon - address) - (brackets ? 2 : 0);
-    memcpy(host, address + brackets, length);
-    host[length] = '\0';
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
-    if (getaddrinfo(length ? host : NULL, colon + 1, &hints, &found) != 0)
-        return false;
-    *n = found->ai_addrlen;
-    memcpy(a, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return true;
-}
-
-static bool is_loopback(const union any_address *a) {
-    if (a->any.sa_family == AF_INET)
-        return (ntohl(a->v4.sin_addr.s_addr) >> 24) == 127;
-    if (a->any.sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
-    return true;
-}
-
-/* A socket file that nobody answers on is left over from a process that ended badly. */
-static void remove_stale(const union any_address *a, socklen_t n) {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    if (connect(fd, &a->any, n) < 0 && errno == ECONNREFUSED)
-        unlink(a->un.sun_path);
-    close(fd);
-}
-
-static int bind_socket(const union any_address *a, socklen_t n) {
-    int one = 1, family = a->any.sa_family;
-    if (family == AF_UNIX)
-        remove_stale(a, n);
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, &a->any, n) == 0 && listen(fd, BACKLOG) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-static void listen_on(struct listener *l, const union any_address *a, const char *address) {
-    union any_address bound = {0};
-    socklen_t n = sizeof bound;
-    l->loopback = is_loopback(a);
-    if (a->any.sa_family == AF_UNIX) {
-        l->path = xstrdup(a->un.sun_path);
-        snprintf(l->address, sizeof l->address, "%s", address);
-    } else {
-        getsockname(l->fd, &bound.any, &n);
-        address_text(&bound, l->address, sizeof l->address);
     }
-    int wrong = event_assign(&l->ev, event_get_base(&l->front->turn.ev), l->fd, EV_READ | EV_PERSIST, on_accept, l);
+    if (certificate && !(tls = tls_server_context(certificate, private_key, why)))
+        return false;
+    struct listener *l = &f->listeners[f->n_listeners++];
+    *l = (struct listener){.front = f, .fd = s->fd, .tls = tls, .loopback = s->loopback};
+    l->path = owns && s->path[0] ? xstrdup(s->path) : NULL;
+    snprintf(l->address, sizeof l->address, "%s", s->address);
+    int wrong = event_assign(&l->ev, event_get_base(&f->turn.ev), l->fd, EV_READ | EV_PERSIST, on_accept, l);
     assert(!wrong);
     event_add(&l->ev, NULL);
+    return true;
 }
 
 bool front_listen(struct front *f, const char *address, const char *certificate, const char *private_key,
                   struct str *why) {
-    union any_address a = {0};
-    socklen_t n = 0;
-    if (f->n_listeners == LISTENERS_MAX)
-        return say(why, address, "there are too many listeners");
-    bool local = strncmp(address, "unix:", 5) == 0;
-    if (!(local ? read_unix(address + 5, &a, &n) : read_inet(address, &a, &n)))
-        return say(why, address, "this is neither host:port nor unix:/path");
-    struct listener *l = &f->listeners[f->n_listeners];
-    *l = (struct listener){.front = f, .fd = -1};
-    if (certificate && !(l->tls = tls_server_context(certificate, private_key, why)))
+    struct listening s;
+    if (!listening_open(&s, address, false, why))
         return false;
-    l->fd = bind_socket(&a, n);
-    if (l->fd < 0) {
-        int error = errno;
-        SSL_CTX_free(l->tls);
-        return say(why, address, error == EADDRINUSE ? "the address is in use" : strerror(error));
-    }
-    listen_on(l, &a, address);
-    f->n_listeners++;
-    return true;
+    if (add_listener(f, &s, true, certificate, private_key, why))
+        return true;
+    listening_close(&s);
+    return false;
+}
+
+bool front_adopt(struct front *f, const struct listening *s, const char *certificate, const char *private_key,
+                 struct str *why) {
+    return add_listener(f, s, false, certificate, private_key, why);
 }
 
 const char *front_address(const struct front *f, size_t i) {

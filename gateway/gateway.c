@@ -8,11 +8,13 @@
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
+#include "gateway/peers.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
 #include "gateway/state.h"
 #include "gateway/watch.h"
+#include "gateway/worker.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -72,16 +74,17 @@ static void tick_list(struct gateway *g, enum state s, int64_t now_us) {
     }
 }
 
-static size_t requests_open(const struct gateway *g) {
-    size_t n = 0;
+int64_t requests_in_flight(const struct gateway *g) {
+    int64_t n = 0;
     for (enum state s = 0; s < STATE_DONE; s++)
-        n += g->by_state[s].n;
+        n += (int64_t)g->by_state[s].n;
     return n;
 }
 
 /* A request that is over may have left an answer that its client is still taking. */
 static bool drained(const struct gateway *g, int64_t now_us) {
-    return now_us >= g->drain_until_us || (requests_open(g) == 0 && front_leaving(g->front) == 0);
+    return now_us >= g->drain_until_us ||
+           (requests_in_flight(g) == 0 && front_leaving(g->front) == 0 && peers_are_done(g));
 }
 
 static void flush_strangers(struct gateway *g, int64_t now_us) {
@@ -111,6 +114,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     }
     g->stranger_second = second;
     watch_tick(g, now_us);
+    peers_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
     alerts_tick(g, now_us);
@@ -215,7 +219,8 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .anchors = files,
                                   .n_anchors = gateway_anchor_files(c, files),
                                   .on_anchor = gateway_anchor,
-                                  .records_others = true,
+                                  .records_others = g->worker == 0,
+                                  .alone = g->worker > 0,
                                   .keep_us = c->audit.keep_us,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
@@ -243,33 +248,54 @@ static bool open_audit(struct gateway *g, struct str *why) {
     return true;
 }
 
+static bool listen_here(struct gateway *g, struct str *why) {
+    const struct conf *c = g->conf;
+    for (size_t i = 0; i < c->n_listen; i++)
+        if (!front_listen(g->front, c->listen[i].address, c->listen[i].certificate, c->listen[i].private_key, why))
+            return false;
+    return front_listen(g->admin, c->admin_address, NULL, NULL, why) &&
+           (!g->metrics_front || front_listen(g->metrics_front, c->metrics_address, NULL, NULL, why));
+}
+
+/* The parent holds the sockets. */
+static bool listen_there(struct gateway *g, struct str *why) {
+    const struct worker_start *s = g->start;
+    for (size_t i = 0; i < s->n_listen; i++)
+        if (!front_adopt(g->front, &s->listen[i], g->conf->listen[i].certificate, g->conf->listen[i].private_key, why))
+            return false;
+    return (!g->admin || front_adopt(g->admin, s->admin, NULL, NULL, why)) &&
+           (!g->metrics_front || front_adopt(g->metrics_front, s->metrics, NULL, NULL, why));
+}
+
 static bool listen_all(struct gateway *g, struct str *why) {
     const struct conf *c = g->conf;
     struct front_limits limits = limits_of(c, c->http.max_connections), few = limits_of(c, ADMIN_CONNECTIONS_MAX);
     g->front = front_new(g->loop, &limits, &client_ops, g);
-    g->admin = front_new(g->loop, &few, &admin_ops, g);
-    for (size_t i = 0; i < c->n_listen; i++)
-        if (!front_listen(g->front, c->listen[i].address, c->listen[i].certificate, c->listen[i].private_key, why))
-            return false;
-    if (!front_listen(g->admin, c->admin_address, NULL, NULL, why))
-        return false;
-    if (!c->metrics_address)
-        return true;
-    g->metrics_front = front_new(g->loop, &few, &metrics_ops, g);
-    return front_listen(g->metrics_front, c->metrics_address, NULL, NULL, why);
+    if (g->worker == 0)
+        g->admin = front_new(g->loop, &few, &admin_ops, g);
+    if (g->worker == 0 && c->metrics_address)
+        g->metrics_front = front_new(g->loop, &few, &metrics_ops, g);
+    return g->start ? listen_there(g, why) : listen_here(g, why);
 }
 
 /* The admin port is never token-free: without one in conf a fresh one is made into state, for the command line to read. */
-static bool make_admin_token(struct gateway *g, struct str *why) {
+bool admin_token_make(const struct conf *c, char token[ADMIN_TOKEN_MAX], struct str *why) {
     char path[512], hex[SHA256_HEX_MAX];
     uint8_t random[SHA256_BYTES];
-    if (g->conf->admin_token) {
-        snprintf(g->admin_token, sizeof(g->admin_token), "%s", g->conf->admin_token);
+    if (c->admin_token) {
+        snprintf(token, ADMIN_TOKEN_MAX, "%s", c->admin_token);
         return true;
     }
     random_bytes(random, sizeof(random));
-    snprintf(g->admin_token, sizeof(g->admin_token), "tg-admin-%.48s", hex_put(random, sizeof(random), hex));
-    return state_write_word(state_admin_token_path(g->conf, path, sizeof(path)), g->admin_token, why);
+    snprintf(token, ADMIN_TOKEN_MAX, "tg-admin-%.48s", hex_put(random, sizeof(random), hex));
+    return state_write_word(state_admin_token_path(c, path, sizeof(path)), token, why);
+}
+
+static bool have_admin_token(struct gateway *g, struct str *why) {
+    if (!g->start)
+        return admin_token_make(g->conf, g->admin_token, why);
+    snprintf(g->admin_token, sizeof(g->admin_token), "%s", g->start->admin_token);
+    return true;
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg) {
@@ -290,18 +316,26 @@ static void on_signal(evutil_socket_t number, short what, void *arg) {
     str_fini(&report);
 }
 
+/* A worker is told everything by its parent: what a terminal sends to all is not for it. */
+static void start_signals(struct gateway *g) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    size_t n = g->start ? 1 : ARRAY_LEN(numbers);
+    for (size_t i = 0; i < n; i++) {
+        g->signals[i] = evsignal_new(loop_base(g->loop), numbers[i], on_signal, g);
+        event_add(g->signals[i], NULL);
+    }
+    for (size_t i = n; i < ARRAY_LEN(numbers); i++)
+        signal(numbers[i], SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
 static void start_events(struct gateway *g) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct event_base *base = loop_base(g->loop);
     struct timeval tick = {0, TICK_US};
     g->turn = event_new(base, -1, EV_TIMEOUT, on_turn, g);
     g->tick = event_new(base, -1, EV_PERSIST, on_tick, g);
     event_add(g->tick, &tick);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-        g->signals[i] = evsignal_new(base, numbers[i], on_signal, g);
-        event_add(g->signals[i], NULL);
-    }
-    signal(SIGPIPE, SIG_IGN);
+    start_signals(g);
 }
 
 static struct conf *load_conf(const char *path, struct str *why) {
@@ -335,6 +369,23 @@ static void make_rooms(struct gateway *g) {
     metrics_init(&g->metrics);
 }
 
+static struct gateway *open_house(struct gateway *g, struct str *why) {
+    const struct conf *conf = g->conf;
+    g->started_us = clock_wall_us();
+    log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
+    snprintf(g->chain, sizeof(g->chain), "%s.%d", conf->node, g->worker);
+    make_rooms(g);
+    start_events(g);
+    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && have_admin_token(g, why) &&
+        state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
+        listen_all(g, why) && engines_open(g, why) && open_audit(g, why)) {
+        peers_open(g);
+        return g;
+    }
+    gateway_close(g);
+    return NULL;
+}
+
 struct gateway *gateway_open(const char *conf_path, struct str *why) {
     struct conf *conf = load_conf(conf_path, why);
     if (!conf)
@@ -342,17 +393,18 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     struct gateway *g = xcalloc(1, sizeof(*g));
     g->conf = conf;
     g->conf_path = conf_path;
-    g->started_us = clock_wall_us();
-    log_setup((enum log_level)conf->log_level, (enum log_format)conf->log_format);
-    snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
-    make_rooms(g);
-    start_events(g);
-    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && make_admin_token(g, why) &&
-        state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
-        listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
-        return g;
-    gateway_close(g);
-    return NULL;
+    g->workers = 1;
+    return open_house(g, why);
+}
+
+struct gateway *gateway_open_worker(const struct worker_start *start, struct str *why) {
+    struct gateway *g = xcalloc(1, sizeof(*g));
+    g->conf = conf_take(start->conf);
+    g->conf_path = start->conf_path;
+    g->worker = start->worker;
+    g->workers = start->n_workers;
+    g->start = start;
+    return open_house(g, why);
 }
 
 void gateway_run(struct gateway *g) {
@@ -373,28 +425,65 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     overrides_review(g);
 }
 
-bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
+static struct conf *load_next(struct gateway *g, struct str *report) {
     struct conf *next = load_conf(g->conf_path, report);
     struct str restart;
     if (!next)
-        return false;
+        return NULL;
     str_init(&restart, 8192);
     conf_restart_needed(g->conf, next, &restart);
     bool good = restart.n == 0;
     str_put(report, str_span(&restart));
     str_fini(&restart);
-    if (!good || dry_run) {
-        conf_drop(next);
-        return good;
-    }
+    if (good)
+        return next;
+    conf_drop(next);
+    return NULL;
+}
+
+static bool tune(struct gateway *g, const struct conf *c, struct str *why) {
     const char *files[ANCHOR_FILES_MAX];
-    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
-    if (!audit_tune(g->audit, &options, report)) {
-        conf_drop(next);
+    struct audit_options options = audit_options_of(g, c, clock_wall_us(), files);
+    return audit_tune(g->audit, &options, why);
+}
+
+bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
+    struct conf *next = load_next(g, report);
+    if (!next)
         return false;
+    if (dry_run || !tune(g, next, report)) {
+        conf_drop(next);
+        return dry_run;
     }
     gateway_swap(g, next, "reloaded");
     return true;
+}
+
+bool gateway_prepare(struct gateway *g, struct str *report) {
+    gateway_drop_prepared(g);
+    g->prepared = load_next(g, report);
+    if (g->prepared && !tune(g, g->prepared, report))
+        gateway_drop_prepared(g);
+    return g->prepared;
+}
+
+void gateway_take_prepared(struct gateway *g) {
+    struct conf *next = g->prepared;
+    g->prepared = NULL;
+    gateway_swap(g, next, "reloaded");
+    keys_look_again(g); /* acts may have come between the reading and now */
+}
+
+void gateway_drop_prepared(struct gateway *g) {
+    struct str why;
+    if (!g->prepared)
+        return;
+    conf_drop(g->prepared);
+    g->prepared = NULL;
+    str_init(&why, 1024);
+    if (!tune(g, g->conf, &why))
+        log_error("the audit log cannot go on as it was: %s", why.at ? why.at : "");
+    str_fini(&why);
 }
 
 void gateway_drain(struct gateway *g) {
@@ -418,7 +507,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
-    while ((requests_open(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
+    while ((requests_in_flight(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
 
@@ -430,6 +519,7 @@ static void free_front(struct front *f) {
 void gateway_close(struct gateway *g) {
     finance_stop(g);
     adapters_stop(g);
+    peers_close(g);
     if (g->audit) {
         cut_off(g);
         audit_close(g->audit, clock_wall_us());
@@ -448,7 +538,7 @@ void gateway_close(struct gateway *g) {
     routing_free(g->routing);
     event_free(g->turn);
     event_free(g->tick);
-    for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
+    for (size_t i = 0; i < ARRAY_LEN(g->signals) && g->signals[i]; i++)
         event_free(g->signals[i]);
     keys_free(g->keys);
     recent_free(g->recent);
@@ -456,6 +546,7 @@ void gateway_close(struct gateway *g) {
     map_fini(&g->idempotent);
     map_fini(&g->unasked);
     metrics_fini(&g->metrics);
+    conf_drop(g->prepared);
     conf_drop(g->conf);
     loop_free(g->loop);
     free(g);

@@ -16,9 +16,12 @@
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
 #define RETRIES_FREE 100          /* ten a second: what a quiet gateway may always try again */
+#define ADMIN_TOKEN_MAX 80
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;
+struct peers;
+struct worker_start;
 
 struct gateway {
     struct loop *loop; /* owned, like all below */
@@ -33,7 +36,11 @@ struct gateway {
     struct acts *acts;   /* NULL: no Redis */
     struct alerts *alerts;
     struct watch *watch;
-    struct front *front, *admin, *metrics_front;
+    struct front *front, *admin, *metrics_front; /* of several workers only worker 0 has the latter two */
+    int worker, workers;                         /* which one this is, of how many */
+    const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
+    struct peers *peers;                         /* NULL: no other workers */
+    struct conf *prepared;                       /* counted: a reload that all workers are asked about; NULL */
     struct map engines; /* backend name -> struct decode * */
     struct list by_state[STATE_N];
     struct list ready;           /* to be run in this or the next turn */
@@ -46,9 +53,9 @@ struct gateway {
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
-    char admin_token[80];                /* secret */
+    char admin_token[ADMIN_TOKEN_MAX];   /* secret */
     char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
-    char chain[128];                     /* of the audit log: "<node>.0" */
+    char chain[128];                     /* of the audit log: "<node>.<worker>" */
     char replayed[128];                  /* the chain whose settles the ledger was told last, at the start */
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
@@ -67,6 +74,8 @@ struct gateway {
 
 /* Builds the house and listens. NULL with sentences in `why`. */
 struct gateway *gateway_open(const char *conf_path, struct str *why);
+/* The same as one of several workers (gateway/parent.h); `start` outlives it. */
+struct gateway *gateway_open_worker(const struct worker_start *start, struct str *why);
 void gateway_run(struct gateway *g);
 void gateway_close(struct gateway *g);
 void gateway_turn_soon(struct gateway *g);
@@ -74,7 +83,13 @@ void gateway_turn_soon(struct gateway *g);
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
 /* Takes `next` in the running conf's place; `what` stands in the record of it. */
 void gateway_swap(struct gateway *g, struct conf *next, const char *what);
+/* The same in two steps, so that several workers take a conf together or not at all: prepared, and then taken or dropped. */
+must_check bool gateway_prepare(struct gateway *g, struct str *report);
+void gateway_take_prepared(struct gateway *g);
+void gateway_drop_prepared(struct gateway *g);
 void gateway_drain(struct gateway *g);
+/* The token of the admin port: conf's, or a fresh one in its file beside the state directory. */
+must_check bool admin_token_make(const struct conf *c, char token[ADMIN_TOKEN_MAX], struct str *why);
 /* Whether one more try within a rung fits retries.budget, a share of recent calls, so that an outage is not multiplied;
  * counts it if so. Going down a rung is bounded by attempts and the deadline alone. */
 bool gateway_may_retry(struct gateway *g, const struct conf *c);
@@ -102,6 +117,7 @@ void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has
 void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
+int64_t requests_in_flight(const struct gateway *g);
 /* gateway/admin_finance.c */
 void adapters_stop(struct gateway *g); /* waits until they are answered */
 void finance_stop(struct gateway *g);  /* ends every job; its callers are told */

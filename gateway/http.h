@@ -85,6 +85,10 @@ struct front *front_new(struct loop *loop, const struct front_limits *limits, co
 /* "127.0.0.1:8080", "[::1]:0", "unix:/path"; certificate and key files for TLS, or NULL. False with a sentence in why. */
 must_check bool front_listen(struct front *f, const char *address, const char *certificate, const char *private_key,
                              struct str *why);
+/* A socket that somebody else opened and keeps: the front accepts from it, and closes its own descriptor. */
+struct listening;
+must_check bool front_adopt(struct front *f, const struct listening *s, const char *certificate,
+                            const char *private_key, struct str *why);
 /* The address really bound ("127.0.0.1:43211"), by listener index. */
 const char *front_address(const struct front *f, size_t i);
 void front_set_limits(struct front *f, const struct front_limits *limits); /* after a reload: for new connections */

@@ -111,6 +111,11 @@ void keys_tick(struct gateway *g, int64_t mono_us) {
     look(g);
 }
 
+void keys_look_again(struct gateway *g) {
+    g->keys->size = -1;
+    g->keys->look_us = 0;
+}
+
 enum err keys_take(struct gateway *g, struct span line) {
     enum err e = conf_state_apply(g->conf, line);
     if (!e)

@@ -20,6 +20,7 @@ struct keys;
 struct keys *keys_new(void);
 void keys_free(struct keys *k);
 void keys_tick(struct gateway *g, int64_t mono_us);
+void keys_look_again(struct gateway *g); /* at the next tick, whether or not the file has changed */
 /* Told of every line that is new in keys.jsonl, whoever wrote it, once in this process; NULL: nobody. */
 void keys_on_line(struct gateway *g, void (*on_line)(struct span line, void *user), void *user);
 must_check enum err keys_take(struct gateway *g, struct span line);

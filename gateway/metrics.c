@@ -3,6 +3,8 @@
 #include "gateway/metrics.h"
 
 #include "gateway/gateway.h"
+#include "gateway/peers.h"
+#include "gateway/sums.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,13 +137,6 @@ static void print_budget(const struct budget_view *v, void *user) {
                budget_level_names[v->level], v->scope, period_names[v->period], money_text(left > 0 ? left : 0, text));
 }
 
-static int64_t in_flight(const struct gateway *g) {
-    int64_t n = 0;
-    for (enum state s = STATE_BODY; s < STATE_DONE; s++)
-        n += (int64_t)g->by_state[s].n;
-    return n;
-}
-
 static void print_cache(const struct gateway *g, struct str *out) {
     struct cache_stats stats;
     cache_stats(g->cache, &stats);
@@ -185,7 +180,7 @@ void metrics_print(struct gateway *g, struct str *out) {
     print_lanes(g, out);
     print_head(out, "budget_remaining_usd", "Limit less settled less held.", "gauge");
     budget_each(g->budget, g->conf, now_us, print_budget, out);
-    print_gauge(out, "in_flight", "Requests between their body and their release.", in_flight(g));
+    print_gauge(out, "in_flight", "Requests between their body and their release.", requests_in_flight(g));
     print_gauge(out, "buffered_bytes", "Bytes of request bodies and held answers.", g->buffered_bytes);
     print_gauge(out, "connections", "Open client connections.", (int64_t)front_connections(g->front));
     print_gauge(out, "audit_lag_records", "Audit records added and not yet written.", audit_lag(g->audit));
@@ -193,4 +188,74 @@ void metrics_print(struct gateway *g, struct str *out) {
         print_gauge(out, "redis_up", "Whether Redis is connected and answers in time.", redis_up(g->redis));
     print_cache(g, out);
     print_engines(g, out);
+}
+
+void metrics_print_all(struct gateway *g, struct str *out) {
+    struct str own;
+    if (!g->peers) {
+        metrics_print(g, out);
+        return;
+    }
+    str_init(&own, out->max);
+    metrics_print(g, &own);
+    peers_metrics(g, str_span(&own), out);
+    str_fini(&own);
+}
+
+/* ---- going on after a worker that died ---- */
+
+#define NANO 1000000000
+
+/* "tollgate_NAME" and what follows it in a series; false: another name. */
+static bool cut_name(struct span series, const char *name, struct span *rest) {
+    size_t n = strlen("tollgate_") + strlen(name);
+    if (!span_starts(series, "tollgate_") || !span_starts(span_from(series.at + 9, series.n - 9), name))
+        return false;
+    *rest = span_from(series.at + n, series.n - n);
+    return true;
+}
+
+static void restore_counter(struct metrics *m, size_t which, struct span rest, __int128 nano) {
+    bool money = which == METRIC_COST || which == METRIC_OVERRUN;
+    if (rest.n > 2 && rest.at[0] == '{')
+        metrics_add(m, which, (int64_t)(money ? nano : nano / NANO), "%.*s", (int)(rest.n - 2), rest.at + 1);
+}
+
+static size_t bucket_of(struct span rest) {
+    char label[64];
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        snprintf(label, sizeof(label), "_bucket{le=\"%g\"}", (double)bounds_us[i] / 1e6);
+        if (span_is(rest, label))
+            return i;
+    }
+    return HISTOGRAM_BUCKETS;
+}
+
+/* Buckets are printed as sums, the smallest first: what came before in the same histogram is taken off again. */
+static void restore_histogram(struct metrics *m, size_t which, struct span rest, __int128 nano) {
+    if (span_is(rest, "_sum"))
+        m->histograms[which].sum_us = (int64_t)(nano / 1000);
+    else if (span_is(rest, "_count"))
+        m->histograms[which].n = (int64_t)(nano / NANO);
+    if (!span_starts(rest, "_bucket"))
+        return;
+    size_t at = bucket_of(rest);
+    int64_t here = (int64_t)(nano / NANO);
+    for (size_t i = 0; i < at; i++)
+        here -= m->histograms[which].buckets[i];
+    m->histograms[which].buckets[at] = here;
+}
+
+static void restore_one(struct span series, __int128 nano, void *user) {
+    struct span rest;
+    for (size_t i = 0; i < METRIC_N; i++)
+        if (cut_name(series, counters[i].name, &rest))
+            restore_counter(user, i, rest, nano);
+    for (size_t i = 0; i < HISTOGRAM_N; i++)
+        if (cut_name(series, timings[i].name, &rest))
+            restore_histogram(user, i, rest, nano);
+}
+
+void metrics_restore(struct metrics *m, struct span text) {
+    sums_each_counter(text, restore_one, m);
 }

@@ -49,5 +49,9 @@ void metrics_time(struct metrics *m, enum histogram which, int64_t us);
 
 struct gateway;
 void metrics_print(struct gateway *g, struct str *out);
+/* The same of all workers, added up. */
+void metrics_print_all(struct gateway *g, struct str *out);
+/* Goes on where a text of metrics_print stood: counters and histograms. */
+void metrics_restore(struct metrics *m, struct span text);
 
 #endif

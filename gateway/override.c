@@ -4,11 +4,13 @@
 
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
+#include "gateway/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_NAME "overrides.jsonl"
@@ -17,6 +19,7 @@
 
 struct overrides {
     struct map by_name; /* struct override, owned */
+    off_t size;         /* of the file when it was looked at last; it only ever grows */
 };
 
 struct overrides *overrides_new(void) {
@@ -118,6 +121,37 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
             forget(o, v.name);
     }
     str_fini(&text);
+    return good;
+}
+
+static off_t size_of_file(const struct conf *c) {
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/" FILE_NAME, c->state_directory);
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
+                      void (*gone)(const struct override *v, void *user), void *user) {
+    off_t size = size_of_file(c);
+    struct str why;
+    if (size == o->size)
+        return false;
+    struct overrides *next = overrides_new(), was = *o;
+    str_init(&why, 1024);
+    bool good = overrides_load(next, c, now_us, &why);
+    if (good) {
+        for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e))
+            if (!map_find(&next->by_name, span_from(e->key, e->n)))
+                gone(e->value, user);
+        o->by_name = next->by_name;
+        next->by_name = was.by_name;
+    } else {
+        log_error("overrides were changed in state, but cannot be read: %s", why.at ? why.at : "");
+    }
+    o->size = size; /* what is written meanwhile makes it larger once more */
+    str_fini(&why);
+    overrides_free(next);
     return good;
 }
 

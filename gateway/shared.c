@@ -31,7 +31,7 @@ bool shared_open(struct gateway *g, struct str *why) {
     char name[CLIENT_NAME_BYTES];
     if (!c->redis.url)
         return true;
-    snprintf(name, sizeof(name), "tollgate:%.64s", c->node);
+    snprintf(name, sizeof(name), "tollgate:%.64s.%d", c->node, g->worker);
     struct redis_options o = {.address = c->redis.address,
                               .tls = c->redis.tls,
                               .ca_file = c->redis.ca_file,
@@ -53,6 +53,8 @@ bool shared_open(struct gateway *g, struct str *why) {
     g->redis = redis_open(g->loop, &o, why);
     if (!g->redis)
         return false;
+    if (g->worker > 0) /* worker 0 carries acts to the file that all look at */
+        return true;
     g->acts = acts_new(g->redis, &acts_ops, g);
     keys_on_line(g, on_line, g);
     return true;

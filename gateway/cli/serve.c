@@ -3,6 +3,7 @@
 #include "gateway/cli/cli.h"
 
 #include "gateway/gateway.h"
+#include "gateway/parent.h"
 #include "gateway/state.h"
 
 #include <stdio.h>
@@ -24,48 +25,60 @@ static const char *local_alias(const struct conf *c) {
     return "tiny";
 }
 
-static bool admit_demo(const char *path, char key[CONF_KEY_TEXT_MAX], struct str *why) {
+static struct conf *load(const char *path, struct str *why) {
     struct conf_report report;
     conf_report_init(&report);
     struct conf *c = conf_load(path, &report);
     conf_report_print(&report, why);
     conf_report_fini(&report);
-    bool good = c && state_demo_key(c, key, why);
-    conf_drop(c);
-    return good;
+    return c;
 }
 
-static void print_ready(const struct gateway *g, const char *demo_key) {
-    const char *address = front_address(g->front, 0);
+static void print_ready(const struct conf *c, const char *address, const char *admin, void *demo_key) {
+    const char *key = demo_key;
     printf("tollgate %s is ready on http%s://%s, admin on http://%s\n", TOLLGATE_VERSION,
-           g->conf->listen[0].certificate ? "s" : "", address, front_address(g->admin, 0));
-    if (demo_key[0])
+           c->listen[0].certificate ? "s" : "", address, admin);
+    if (key[0])
         printf(
             "\ncurl -s http://%s/v1/chat/completions -H 'authorization: Bearer %s' -H 'content-type: application/json' "
             "-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"What is a "
             "budget?\"}],\"temperature\":0}'\n",
-            address, demo_key, local_alias(g->conf));
+            address, key, local_alias(c));
     fflush(stdout);
+}
+
+static int serve_alone(const char *path, char *demo_key, struct str *why) {
+    struct gateway *g = gateway_open(path, why);
+    if (why->n)
+        fputs(why->at, stderr);
+    if (!g)
+        return 1;
+    print_ready(g->conf, front_address(g->front, 0), front_address(g->admin, 0), demo_key);
+    gateway_run(g);
+    gateway_close(g);
+    return 0;
 }
 
 static int run(const char *path, bool demo) {
     char demo_key[CONF_KEY_TEXT_MAX] = "";
+    struct parent_ready ready = {print_ready, demo_key};
     struct str why;
+    int status = 1;
     str_init(&why, WHY_MAX);
-    struct gateway *g = NULL;
-    if (!demo || admit_demo(path, demo_key, &why)) {
-        str_clear(&why);
-        g = gateway_open(path, &why);
+    struct conf *c = load(path, &why);
+    bool good = c && (!demo || state_demo_key(c, demo_key, &why));
+    if (good && c->workers == 1) {
+        str_clear(&why); /* warnings come once more */
+        status = serve_alone(path, demo_key, &why);
+    } else {
+        if (why.n)
+            fputs(why.at, stderr);
+        if (good)
+            status = parent_run(path, conf_take(c), &ready);
     }
-    if (why.n)
-        fputs(why.at, stderr);
+    conf_drop(c);
     str_fini(&why);
-    if (!g)
-        return 1;
-    print_ready(g, demo_key);
-    gateway_run(g);
-    gateway_close(g);
-    return 0;
+    return status;
 }
 
 int cli_serve(int argc, char **argv) {

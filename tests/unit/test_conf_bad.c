@@ -46,12 +46,15 @@ static const struct bad word_rows[] = {
     {"audit: {head: {anchor: [{}]}}\n", "1:25: error: an anchor is a file or a stream: say one of the two"},
     {"audit: {head: {anchor: [{stream: heads}]}}\n", "1:25: error: an anchor in a stream needs redis.url"},
     {"audit: {content: {store: digest}}\n", "1:18: error: store: digest needs a key"},
+    {"workers: 2\n", "1:10: error: workers above 1 needs redis, where all of them count what teams spend"},
+    {"workers: 65\n", "1:10: error: workers must be from 1 to 64"},
     {"disclose: {budget: teams}\n",
      "1:20: error: 'teams' is no budget (none, key, team, organization); did you mean 'team'?"},
 };
 
 static const struct bad later_rows[] = {
-    {"workers: 2\n", "1:10: error: workers above 1 is not supported yet"},
+    {"workers: 2\nredis: {url: \"redis://a\"}\nbackends: {l: {protocol: decode, model: a}}\n",
+     "1:10: error: workers above 1 together with the embedded backend 'l' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
@@ -232,7 +235,7 @@ Test(conf_bad, all_problems_in_one_run_each_with_its_caret) {
     cr_assert_str_eq(l.text.at, "t.yaml:1:14: error: 'loud' is no level (error, warn, info, debug)\n"
                                 "  log: {level: loud}\n"
                                 "               ^\n"
-                                "t.yaml:2:10: error: workers must be from 1 to 1\n"
+                                "t.yaml:2:10: error: workers must be from 1 to 64\n"
                                 "  workers: 0\n"
                                 "           ^\n"
                                 "t.yaml:3:1: error: 'bakends' is not known in the top level; did you mean 'backends'?\n"
