@@ -36,8 +36,8 @@ struct audit_options {
     size_t n_anchors;
     void (*on_anchor)(struct span head_line, void *user); /* the same from the loop, for what is not a file; NULL */
     bool records_others;                                  /* heads of the directory's other chains stand in this one */
-    bool alone; /* the directory's other chains are somebody else's: neither finished nor told of at the start */
-    int64_t keep_us;                                      /* whole files that are older are removed; 0: never */
+    bool alone;      /* the directory's other chains are somebody else's: neither finished nor told of at the start */
+    int64_t keep_us; /* whole files that are older are removed; 0: never */
     int64_t unrolled_us; /* records since then are kept whatever keep_us says; 0: no such bound */
     int64_t since_us;    /* settles older than this need not be told (start of the oldest open period) */
     void (*settled)(const struct audit_settled *s, void *user); /* called during open, for each */

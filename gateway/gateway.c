@@ -1,6 +1,7 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/house.h"
 #include "gateway/ledger.h"
 #include "gateway/override.h"
 
@@ -190,7 +191,7 @@ static const struct front_ops client_ops = {on_head, on_bad, on_change};
 static const struct front_ops metrics_ops = {metrics_on_head, admin_on_bad, admin_on_change};
 static const struct front_ops admin_ops = {admin_on_head, admin_on_bad, admin_on_change};
 
-static struct front_limits limits_of(const struct conf *c, int64_t connections) {
+struct front_limits limits_of(const struct conf *c, int64_t connections) {
     return (struct front_limits){.max_headers = c->http.max_headers,
                                  .max_connections = connections,
                                  .head_timeout_us = HEAD_TIMEOUT_US,
@@ -207,8 +208,8 @@ static void on_settled(const struct audit_settled *s, void *user) {
 /* The oldest instant at which a period that is still open can have begun: a month and a day, whatever the zone. */
 #define OLDEST_OPEN_US (32 * US_PER_DAY)
 
-static struct audit_options audit_options_of(struct gateway *g, const struct conf *c, int64_t now_us,
-                                             const char *files[ANCHOR_FILES_MAX]) {
+struct audit_options audit_options_of(struct gateway *g, const struct conf *c, int64_t now_us,
+                                      const char *files[ANCHOR_FILES_MAX]) {
     return (struct audit_options){.directory = c->audit.directory,
                                   .chain = g->chain,
                                   .sync_request = c->audit.sync_request,
@@ -229,12 +230,6 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .user = g};
 }
 
-static void record_conf(struct gateway *g, const char *what) {
-    audit_add(g->audit, &(struct audit_record){.kind = AUDIT_CONF, .conf_digest = g->conf->digest, .what = what},
-              clock_wall_us());
-    gateway_turn_soon(g);
-}
-
 static bool open_audit(struct gateway *g, struct str *why) {
     int64_t now_us = clock_wall_us();
     const char *files[ANCHOR_FILES_MAX];
@@ -242,7 +237,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
-    record_conf(g, "loaded");
+    conf_record(g, "loaded");
     gateway_hear_news(g);
     overrides_review(g);
     return true;
@@ -338,15 +333,6 @@ static void start_events(struct gateway *g) {
     start_signals(g);
 }
 
-static struct conf *load_conf(const char *path, struct str *why) {
-    struct conf_report report;
-    conf_report_init(&report);
-    struct conf *c = conf_load(path, &report);
-    conf_report_print(&report, why);
-    conf_report_fini(&report);
-    return c;
-}
-
 static void make_rooms(struct gateway *g) {
     g->loop = loop_new();
     g->routing = routing_new(0);
@@ -387,7 +373,7 @@ static struct gateway *open_house(struct gateway *g, struct str *why) {
 }
 
 struct gateway *gateway_open(const char *conf_path, struct str *why) {
-    struct conf *conf = load_conf(conf_path, why);
+    struct conf *conf = conf_read(conf_path, why);
     if (!conf)
         return NULL;
     struct gateway *g = xcalloc(1, sizeof(*g));
@@ -412,79 +398,6 @@ void gateway_run(struct gateway *g) {
 }
 
 /* ---- changing and ending ---- */
-
-void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
-    struct front_limits limits = limits_of(next, next->http.max_connections);
-    conf_drop(g->conf);
-    g->conf = next;
-    front_set_limits(g->front, &limits);
-    cache_resize(g->cache, next->cache.size_bytes);
-    log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
-    watch_conf_changed(g);
-    record_conf(g, what);
-    overrides_review(g);
-}
-
-static struct conf *load_next(struct gateway *g, struct str *report) {
-    struct conf *next = load_conf(g->conf_path, report);
-    struct str restart;
-    if (!next)
-        return NULL;
-    str_init(&restart, 8192);
-    conf_restart_needed(g->conf, next, &restart);
-    bool good = restart.n == 0;
-    str_put(report, str_span(&restart));
-    str_fini(&restart);
-    if (good)
-        return next;
-    conf_drop(next);
-    return NULL;
-}
-
-static bool tune(struct gateway *g, const struct conf *c, struct str *why) {
-    const char *files[ANCHOR_FILES_MAX];
-    struct audit_options options = audit_options_of(g, c, clock_wall_us(), files);
-    return audit_tune(g->audit, &options, why);
-}
-
-bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
-    struct conf *next = load_next(g, report);
-    if (!next)
-        return false;
-    if (dry_run || !tune(g, next, report)) {
-        conf_drop(next);
-        return dry_run;
-    }
-    gateway_swap(g, next, "reloaded");
-    return true;
-}
-
-bool gateway_prepare(struct gateway *g, struct str *report) {
-    gateway_drop_prepared(g);
-    g->prepared = load_next(g, report);
-    if (g->prepared && !tune(g, g->prepared, report))
-        gateway_drop_prepared(g);
-    return g->prepared;
-}
-
-void gateway_take_prepared(struct gateway *g) {
-    struct conf *next = g->prepared;
-    g->prepared = NULL;
-    gateway_swap(g, next, "reloaded");
-    keys_look_again(g); /* acts may have come between the reading and now */
-}
-
-void gateway_drop_prepared(struct gateway *g) {
-    struct str why;
-    if (!g->prepared)
-        return;
-    conf_drop(g->prepared);
-    g->prepared = NULL;
-    str_init(&why, 1024);
-    if (!tune(g, g->conf, &why))
-        log_error("the audit log cannot go on as it was: %s", why.at ? why.at : "");
-    str_fini(&why);
-}
 
 void gateway_drain(struct gateway *g) {
     if (g->draining)

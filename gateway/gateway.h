@@ -15,7 +15,7 @@
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
-#define RETRIES_FREE 100          /* ten a second: what a quiet gateway may always try again */
+#define RETRIES_FREE 100 /* ten a second: what a quiet gateway may always try again */
 #define ADMIN_TOKEN_MAX 80
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
@@ -41,7 +41,7 @@ struct gateway {
     const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
     struct peers *peers;                         /* NULL: no other workers */
     struct conf *prepared;                       /* counted: a reload that all workers are asked about; NULL */
-    struct map engines; /* backend name -> struct decode * */
+    struct map engines;                          /* backend name -> struct decode * */
     struct list by_state[STATE_N];
     struct list ready;           /* to be run in this or the next turn */
     struct overrides *overrides; /* what operators turned for a while */

@@ -61,6 +61,7 @@ static void unblock_signals(void) {
 
 static int work(struct parent *p, int worker) {
     const struct worker_start start = {.conf_path = p->conf_path,
+                                       .parent = getppid(),
                                        .conf = p->conf,
                                        .worker = worker,
                                        .n_workers = p->n,
@@ -115,7 +116,8 @@ static void start_worker(struct parent *p, int worker) {
 static void on_death(struct parent *p, int worker, int status) {
     struct parent_worker *w = &p->workers[worker];
     int64_t now_us = clock_mono_us();
-    bool clean = (WIFEXITED(status) && WEXITSTATUS(status) == 0) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    bool clean =
+        (WIFEXITED(status) && WEXITSTATUS(status) == 0) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     atomic_store(&p->pages[worker].ready, false);
     atomic_store(&p->pages[worker].pid, 0);
     pid_t pid = w->pid;

@@ -14,15 +14,15 @@
 
 #include "gateway/worker.h"
 
-#define PARENT_WAIT_US INT64_C(100000)       /* before a dead worker is started again; doubled for each further death */
-#define PARENT_WAIT_MAX_US INT64_C(5000000)  /* at the most: its queue waits as long */
-#define PARENT_STEADY_US INT64_C(10000000)   /* a worker that lived so long begins anew with the shortest wait */
-#define PARENT_ASK_US INT64_C(10000000)      /* for the answer of a worker in a reload */
-#define PARENT_END_US INT64_C(5000000)       /* after a drain's time, or a second signal: then who is left is killed */
+#define PARENT_WAIT_US INT64_C(100000)      /* before a dead worker is started again; doubled for each further death */
+#define PARENT_WAIT_MAX_US INT64_C(5000000) /* at the most: its queue waits as long */
+#define PARENT_STEADY_US INT64_C(10000000)  /* a worker that lived so long begins anew with the shortest wait */
+#define PARENT_ASK_US INT64_C(10000000)     /* for the answer of a worker in a reload */
+#define PARENT_END_US INT64_C(5000000)      /* after a drain's time, or a second signal: then who is left is killed */
 
 struct parent_worker {
-    pid_t pid; /* 0: none runs */
-    int deaths; /* in a row, each after less than PARENT_STEADY_US */
+    pid_t pid;                  /* 0: none runs */
+    int deaths;                 /* in a row, each after less than PARENT_STEADY_US */
     int64_t started_us, due_us; /* mono; due_us: when the next one is started */
 };
 

@@ -142,8 +142,8 @@ void parent_answer(struct parent *p) {
     str_init(&answer, WORDS_MAX + 256);
     str_init(&report, WORDS_MAX);
     set_patience(fd, QUESTION_US);
-    bool dry = false, known = read_line(fd, line) && (strcmp(line, "reload\n") == 0 || (dry = strcmp(line, "dry_run\n") == 0));
-    if (known && !p->draining) {
+    bool heard = read_line(fd, line), dry = heard && strcmp(line, "dry_run\n") == 0;
+    if ((dry || (heard && strcmp(line, "reload\n") == 0)) && !p->draining) {
         bool good = parent_reload(p, dry, &report);
         str_printf(&answer, "%s %s\n", good ? "good" : "bad", p->conf->digest);
         str_put(&answer, str_span(&report));

@@ -345,7 +345,7 @@ void peers_tick(struct gateway *g, int64_t mono_us) {
 }
 
 bool peers_are_done(const struct gateway *g) {
-    if (g->workers < 2 || g->worker > 0)
+    if (!g->start || g->worker > 0 || getppid() != g->start->parent)
         return true;
     for (int i = 1; i < g->workers; i++)
         if (atomic_load(&g->start->pages[i].pid))

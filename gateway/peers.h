@@ -20,8 +20,8 @@
 
 struct gateway;
 struct conf;
-void peers_open(struct gateway *g); /* does nothing where there is one process */
-void peers_close(struct gateway *g);                            /* who waits for answers gets what has come */
+void peers_open(struct gateway *g);  /* does nothing where there is one process */
+void peers_close(struct gateway *g); /* who waits for answers gets what has come */
 void peers_tick(struct gateway *g, int64_t mono_us);
 /* Worker 0 stays until the others are gone, so that the admin port tells of the whole drain. */
 bool peers_are_done(const struct gateway *g);

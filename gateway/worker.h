@@ -27,6 +27,7 @@ struct worker_page {
 struct worker_start {
     const char *conf_path;
     struct conf *conf; /* counted by the parent */
+    pid_t parent;
     int worker, n_workers;
     const struct listening *listen; /* its own, as many as conf says */
     size_t n_listen;

@@ -133,3 +133,37 @@ Test(override, what_is_over_is_told_once_and_what_cannot_be_kept_is_not_in_force
     cr_expect_null(overrides_find(h.o, "budget/x", NOW_US));
     close_house(&h);
 }
+
+struct gone {
+    int n;
+    char last[OVERRIDE_NAME_MAX];
+};
+
+static void note_gone(const struct override *v, void *user) {
+    struct gone *g = user;
+    g->n++;
+    snprintf(g->last, sizeof g->last, "%s", v->name);
+}
+
+Test(override, what_another_process_sets_and_ends_is_followed) {
+    struct house h;
+    struct gone gone = {0};
+    struct override a = lift("budget/team/search/month@UTC", 5, US_PER_HOUR), b = lift("pause/ads", 0, US_PER_HOUR);
+    open_house(&h);
+    struct overrides *other = overrides_new();
+    cr_expect(!overrides_follow(other, &h.conf, NOW_US, note_gone, &gone), "there is no file");
+    cr_assert(overrides_set(h.o, &h.conf, &a) && overrides_set(h.o, &h.conf, &b));
+    cr_expect(overrides_follow(other, &h.conf, NOW_US, note_gone, &gone));
+    cr_expect(!overrides_follow(other, &h.conf, NOW_US, note_gone, &gone), "nothing has changed");
+    cr_expect_not_null(overrides_find(other, a.name, NOW_US));
+    cr_expect_not_null(overrides_find(other, b.name, NOW_US));
+    cr_assert(overrides_end(h.o, &h.conf, b.name));
+    cr_expect(overrides_follow(other, &h.conf, NOW_US, note_gone, &gone));
+    cr_expect(gone.n == 1 && strcmp(gone.last, b.name) == 0, "%d %s", gone.n, gone.last);
+    cr_expect_null(overrides_find(other, b.name, NOW_US));
+    write_raw(&h, "not an override\n");
+    cr_expect(!overrides_follow(other, &h.conf, NOW_US, note_gone, &gone));
+    cr_expect_not_null(overrides_find(other, a.name, NOW_US), "what stood goes on where the file cannot be read");
+    overrides_free(other);
+    close_house(&h);
+}
