@@ -68,7 +68,7 @@ struct conf_decode {
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
     const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
-    int64_t adapter_watch_us, keep_versions;
+    int64_t adapter_watch_us;
     const char **pins; /* names that stay in memory */
     size_t n_pins;
 };
@@ -446,6 +446,8 @@ must_check bool conf_act_revokes(struct span line, char id[16], uint8_t sha256[S
 
 /* A line, with its newline, to a file of state.directory: durable when it returns true; a torn last line is cut before. */
 must_check bool conf_state_append(const struct conf *c, const char *file, struct span line);
+/* All of a file of state.directory anew, all or nothing, durable when it returns true. For a file with one writer. */
+must_check bool conf_state_replace(const struct conf *c, const char *file, struct span bytes);
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);

@@ -35,8 +35,7 @@ static void rig_open(struct rig *r, int64_t memory) {
                                  .history = r->history,
                                  .memory = memory,
                                  .rank_max = 16,
-                                 .watch_us = 3600000000,
-                                 .keep_versions = 5};
+                                 .watch_us = 3600000000};
     adapters_init(&r->all, &o, r->loaded, 4, NULL, poke, NULL);
 }
 
