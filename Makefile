@@ -126,8 +126,10 @@ fuzz:
 
 bench:
 	@.ci/packages bench
-	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/tests/bench/mock $(BUILD)/tests/bench/load
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/tests/bench/mock $(BUILD)/tests/bench/load $(BUILD)/tests/bench/log
 	@tests/bench/run.sh
+$(BUILD)/tests/bench/log: $(BUILD)/tests/bench/log.o $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o
 	$(CC) $(LDFLAGS) -o $@ $<
 

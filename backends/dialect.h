@@ -259,4 +259,7 @@ event_put anthropic_cut, anthropic_cut_end, responses_cut, responses_cut_end;
 void error_mask(struct span text, char *out, size_t size); /* bounded, without secrets, cut at a character */
 void error_extract(struct json v, struct provider_error *out);
 
+/* engine_sampling.c: temperature and all that is said of how an answer is drawn. */
+must_check bool engine_sampling(struct json body, struct arena *a, struct decode_ask *out, struct call_fault *f);
+
 #endif

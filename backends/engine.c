@@ -79,9 +79,14 @@ static const struct {
     {"suffix", is_blank},
     {"logprobs", is_false},
     {"top_logprobs", is_zero},
-    {"frequency_penalty", is_zero},
-    {"presence_penalty", is_zero},
-    {"logit_bias", is_empty},
+    {"frequency_penalty", is_any},
+    {"presence_penalty", is_any},
+    {"repetition_penalty", is_any},
+    {"top_k", is_any},
+    {"min_p", is_any},
+    {"logit_bias", is_any},
+    {"ignore_eos", is_any},
+    {"priority", is_any},
     {"response_format", is_text_format},
     {"tools", is_empty},
     {"tool_choice", is_choice_free},
@@ -229,17 +234,6 @@ static bool ask_stops(struct json stop, struct arena *a, struct decode_ask *out,
     return true;
 }
 
-static void ask_sampling(struct json body, struct decode_ask *out) {
-    int64_t seed = 0;
-    out->temperature = out->top_p = 1;
-    if (!json_f64(json_member(body, "temperature"), &out->temperature))
-        out->temperature = 1;
-    if (!json_f64(json_member(body, "top_p"), &out->top_p))
-        out->top_p = 1;
-    out->seeded = json_i64(json_member(body, "seed"), &seed);
-    out->seed = (uint64_t)seed;
-}
-
 bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *out, struct call_fault *fault) {
     bool chat = c->endpoint == ENDPOINT_CHAT;
     memset(out, 0, sizeof *out);
@@ -248,7 +242,8 @@ bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *ou
         return refuse(fault, ERR_UNSUPPORTED, endpoint_row(c->endpoint)->name, "is not served by the embedded engine.");
     if (!check_fields(c, fault))
         return false;
-    ask_sampling(c->body, out);
+    if (!engine_sampling(c->body, a, out, fault))
+        return false;
     out->max_output_tok = c->size.max_output_tok;
     if (!chat && out->max_output_tok < 0)
         out->max_output_tok = COMPLETION_TOK_DEFAULT;

@@ -257,7 +257,7 @@ int64_t budget_settle(struct budget *b, struct lease *lease, int64_t nanousd) {
 void budget_replay(struct budget *b, const struct conf *conf, struct span key_id, struct span team, int64_t admitted_us,
                    int64_t nanousd) {
     struct ledger_ask ask = {.nanousd = nanousd, .now_us = admitted_us};
-    if (nanousd <= 0)
+    if (nanousd == 0)
         return;
     if (!ledger_ask_of_names(conf, key_id, team, &ask))
         log_error("more budgets apply to a recorded call than can be held at once most=%d", LEASE_SCOPES_MAX);

@@ -207,7 +207,8 @@ struct spend_view {
 };
 void budget_spend(const struct budget *b, struct span key_id, struct span team, int64_t now_us, struct spend_view *key,
                   struct spend_view *of_team);
-/* Start: tells the ledger of a settled request from the log (any order, each once). */
+/* Start: tells the ledger of a settled request from the log (any order, each once). Also of a correction, which may be
+ * less than nothing, when it is written. */
 void budget_replay(struct budget *b, const struct conf *conf, struct span key_id, struct span team, int64_t admitted_us,
                    int64_t nanousd);
 

@@ -58,10 +58,10 @@ struct tally *tally_get(struct redis_ledger *l, struct log_of *log, const char *
     return t;
 }
 
-const struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us) {
+struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us) {
     char account[ACCOUNT_NAME_MAX];
     snprintf(account, sizeof account, "%s/%" PRId64, scope, from_us / US_PER_S);
-    const struct tally *t = map_find(&l->own->tallies, span_of(account));
+    struct tally *t = map_find(&l->own->tallies, span_of(account));
     return t && t->seen ? t : NULL;
 }
 

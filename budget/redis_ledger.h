@@ -72,6 +72,7 @@ struct tally { /* what one log has settled in one account, all in all */
     char owner[OWNER_NAME_MAX];
     int64_t warned; /* the highest share that we know to be told */
     bool refused;   /* the first refusal is told */
+    bool shown;     /* in the walk under way */
 };
 
 struct log_of {
@@ -163,7 +164,7 @@ struct tally *tally_get(struct redis_ledger *l, struct log_of *log, const char *
 void tally_add(struct tally *t, int64_t nanousd, int64_t overrun);
 void tally_dirty(struct tally *t);
 /* Our own, when Redis has told of it; NULL otherwise. */
-const struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us);
+struct tally *tally_said(const struct redis_ledger *l, const char *scope, int64_t from_us);
 void tallies_replay(struct redis_ledger *l, const struct ledger_ask *ask);
 void tallies_sweep(struct redis_ledger *l, int64_t now_us);
 const char *tally_keep_s(const struct tally *t); /* for EXPIRE; "" never */

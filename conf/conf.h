@@ -425,6 +425,8 @@ struct conf_wish {
 must_check bool conf_wish_read(const struct conf *c, struct span json, struct conf_wish *out, struct str *why);
 /* A wish for a key like `key`, which is another: of its account, with all it may and may not do. */
 void conf_wish_like(struct conf *c, const struct conf_key *key, struct conf_wish *out);
+/* One more budget, of a month of UTC. */
+void conf_wish_add_budget(struct conf_wish *w, int64_t limit_nanousd);
 void conf_wish_free(struct conf_wish *w);
 
 /* Acts on state; each is durable when it returns ERR_NONE. conf_with_state sees them. */

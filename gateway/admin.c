@@ -108,6 +108,11 @@ static void row_open(struct rows *rows) {
     rows->first = false;
 }
 
+static void put_instant(struct str *out, const char *name, int64_t us) {
+    char text[CLOCK_TEXT_MAX];
+    json_put_str(out, name, us > 0 && us != INT64_MAX ? clock_text(us, text) : NULL);
+}
+
 static void put_budget(const struct budget_view *v, void *user) {
     struct rows *rows = user;
     row_open(rows);
@@ -128,6 +133,8 @@ static void put_budget(const struct budget_view *v, void *user) {
     money_put(rows->out, "overrun", v->overrun_nanousd);
     json_put_i64(rows->out, "settled_nanousd", v->settled_nanousd);
     json_put_i64(rows->out, "held_nanousd", v->held_nanousd);
+    put_instant(rows->out, "period_from", v->period_from_us);
+    put_instant(rows->out, "period_to", v->period_to_us);
     str_puts(rows->out, "}");
 }
 
@@ -225,13 +232,23 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
+    {"POST", "/admin/requests/*", CAN(OPERATOR), admin_post_request},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
+    {"POST", "/admin/reprice", CAN(OPERATOR), admin_post_reprice},
+    {"POST", "/admin/close", CAN(OPERATOR), admin_post_close},
     {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
     {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
     {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
+    {"GET", "/admin/adapters", CAN(OPERATOR) | CAN(VIEWER), admin_get_adapters},
+    {"POST", "/admin/adapters", CAN(OPERATOR), admin_post_adapters},
+    {"POST", "/admin/adapters/*", CAN(OPERATOR), admin_move_adapter},
+    {"PUT", "/admin/adapters/*", CAN(OPERATOR), admin_put_adapter},
+    {"DELETE", "/admin/adapters/*", CAN(OPERATOR), admin_delete_adapter},
+    {"POST", "/v1/load_lora_adapter", CAN(OPERATOR), admin_post_adapters},
+    {"POST", "/v1/unload_lora_adapter", CAN(OPERATOR), admin_unload_adapter},
 };
 
 /* ---- who asks ---- */

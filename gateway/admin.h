@@ -32,14 +32,29 @@ const char *admin_role(const struct admin_call *c);
 
 void admin_finish(struct admin_call *c);
 
+/* gateway/admin_requests.c */
+void admin_post_request(struct admin_call *c);
+
 /* gateway/admin_keys.c */
 void admin_get_keys(struct admin_call *c);
 void admin_post_keys(struct admin_call *c);
 void admin_post_key(struct admin_call *c);
 void admin_delete_key(struct admin_call *c);
 
+/* gateway/admin_adapters.c */
+void admin_get_adapters(struct admin_call *c);
+void admin_post_adapters(struct admin_call *c);
+void admin_delete_adapter(struct admin_call *c);
+void admin_unload_adapter(struct admin_call *c);
+void admin_move_adapter(struct admin_call *c);
+void admin_put_adapter(struct admin_call *c);
+
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
+
+/* gateway/admin_books.c: what corrects the bill and closes months */
+void admin_post_reprice(struct admin_call *c);
+void admin_post_close(struct admin_call *c);
 
 /* gateway/admin_acts.c: what turns something for a while */
 void admin_post_raise(struct admin_call *c);

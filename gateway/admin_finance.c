@@ -1,9 +1,8 @@
 /* What the admin port does with the whole log: reports, each on a thread of its own, so that the loop never waits for a log
  * of any length. Always true here: at most JOBS_MAX threads; a job touches nothing of the house while it runs, and its
  * caller is answered on the loop, once. */
-#include "gateway/admin.h"
+#include "gateway/admin_finance.h"
 
-#include "gateway/finance/report.h"
 #include "gateway/gateway.h"
 
 #include <event2/event.h>
@@ -11,28 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define JOBS_MAX 2 /* a third caller is told to come again */
-#define WHY_MAX 4096
+#define JOBS_MAX 2                          /* a third caller is told to come again */
 #define WORDS_MAX 4096                      /* bytes of a query */
 #define ANSWER_MAX_BYTES ((size_t)64 << 20) /* of a report over the admin port; the command line has no such limit */
 
-struct finance_job {
-    struct loop_job posted;
-    struct link link;
-    pthread_t thread;
-    struct admin_call *call;
-    atomic_bool stop;
-    void (*work)(struct finance_job *j); /* on the thread */
-    void (*end)(struct finance_job *j);  /* on the loop */
-    struct report report;
-    char *directory; /* owned: the conf may be another one before the job ends */
-    struct str out, head, why;
-    bool good;
-};
-
 /* ---- jobs ---- */
 
-static void free_job(struct finance_job *j) {
+void finance_job_free(struct finance_job *j) {
     str_fini(&j->out);
     str_fini(&j->head);
     str_fini(&j->why);
@@ -40,16 +24,29 @@ static void free_job(struct finance_job *j) {
     free(j);
 }
 
-static void on_end(struct loop_job *posted) {
-    struct finance_job *j = container_of(posted, struct finance_job, posted);
+void finance_conclude(struct finance_job *j) {
     struct admin_call *c = j->call;
-    pthread_join(j->thread, NULL);
     list_remove(&c->gateway->finance_jobs, &j->link);
     if (!j->good)
-        admin_say(c, atomic_load(&j->stop) ? ERR_BUSY : ERR_INVALID, j->why.at ? j->why.at : NULL);
+        admin_say(c, j->refused ? j->refused : ERR_INVALID, j->why.at);
     j->end(j);
-    free_job(j);
+    finance_job_free(j);
     admin_finish(c);
+}
+
+static void on_end(struct loop_job *posted) {
+    struct finance_job *j = container_of(posted, struct finance_job, posted);
+    pthread_join(j->thread, NULL);
+    if (atomic_load(&j->stop)) {
+        j->good = false;
+        j->refused = ERR_BUSY;
+        str_clear(&j->why);
+        str_puts(&j->why, "The gateway stops.");
+    }
+    if (j->good && j->go_on)
+        j->go_on(j);
+    else
+        finance_conclude(j);
 }
 
 static void *run(void *arg) {
@@ -60,7 +57,7 @@ static void *run(void *arg) {
 }
 
 /* NULL, and the caller is told, when there are too many. */
-static struct finance_job *make_job(struct admin_call *c) {
+struct finance_job *finance_job_new(struct admin_call *c) {
     if (c->gateway->draining || c->gateway->finance_jobs.n >= JOBS_MAX) {
         admin_say(c, ERR_BUSY,
                   c->gateway->draining ? "The gateway stops."
@@ -72,17 +69,17 @@ static struct finance_job *make_job(struct admin_call *c) {
     j->call = c;
     j->directory = xstrdup(c->conf->audit.directory);
     str_init(&j->out, ANSWER_MAX_BYTES);
-    str_init(&j->head, WHY_MAX);
-    str_init(&j->why, WHY_MAX);
+    str_init(&j->head, FINANCE_WHY_MAX);
+    str_init(&j->why, FINANCE_WHY_MAX);
     return j;
 }
 
-static void start_job(struct finance_job *j) {
+void finance_job_start(struct finance_job *j) {
     struct admin_call *c = j->call;
     if (pthread_create(&j->thread, NULL, run, j)) {
         admin_say(c, ERR_BUSY, "No thread can be had for it.");
         j->end(j);
-        free_job(j);
+        finance_job_free(j);
         return;
     }
     c->later = true;
@@ -90,9 +87,14 @@ static void start_job(struct finance_job *j) {
 }
 
 void finance_stop(struct gateway *g) {
-    for (struct link *k = list_first(&g->finance_jobs); k; k = list_next(&g->finance_jobs, k))
-        atomic_store(&container_of(k, struct finance_job, link)->stop, true);
     g->draining = true; /* no other job begins */
+    for (struct link *k = list_first(&g->finance_jobs), *next; k; k = next) {
+        struct finance_job *j = container_of(k, struct finance_job, link);
+        next = list_next(&g->finance_jobs, k);
+        atomic_store(&j->stop, true);
+        if (j->waiting)
+            finance_give_up(j);
+    }
     while (!list_empty(&g->finance_jobs))
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
@@ -147,11 +149,6 @@ static bool read_query(struct span query, const struct query_word *words, size_t
 
 static void work_spend(struct finance_job *j) {
     j->good = report_run(&j->report, &j->out, &j->head, &j->why);
-    if (atomic_load(&j->stop)) {
-        j->good = false;
-        str_clear(&j->why);
-        str_puts(&j->why, "The gateway stops.");
-    }
 }
 
 static void end_spend(struct finance_job *j) {
@@ -168,12 +165,12 @@ static void end_spend(struct finance_job *j) {
 }
 
 static void start_spend(struct admin_call *c, const struct report_words *words, bool verify) {
-    struct finance_job *j = make_job(c);
+    struct finance_job *j = finance_job_new(c);
     if (!j)
         return;
     if (!report_init(&j->report, words, &j->why)) {
         admin_say(c, ERR_INVALID, j->why.at);
-        free_job(j);
+        finance_job_free(j);
         return;
     }
     j->report.directories[0] = j->directory;
@@ -182,7 +179,7 @@ static void start_spend(struct admin_call *c, const struct report_words *words, 
     j->report.spend.stop = &j->stop;
     j->work = work_spend;
     j->end = end_spend;
-    start_job(j);
+    finance_job_start(j);
 }
 
 void admin_get_spend(struct admin_call *c) {

@@ -8,6 +8,7 @@
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
+#include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
 #include "gateway/state.h"
@@ -325,6 +326,7 @@ static void make_rooms(struct gateway *g) {
         list_init(&g->by_state[s]);
     list_init(&g->ready);
     g->keys = keys_new();
+    g->recent = recent_new();
     list_init(&g->finance_jobs);
     map_init(&g->by_id);
     map_init(&g->idempotent);
@@ -427,6 +429,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    adapters_stop(g);
     if (g->audit) {
         cut_off(g);
         audit_close(g->audit, clock_wall_us());
@@ -448,6 +451,7 @@ void gateway_close(struct gateway *g) {
     for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
         event_free(g->signals[i]);
     keys_free(g->keys);
+    recent_free(g->recent);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
     map_fini(&g->unasked);

@@ -39,6 +39,7 @@ struct gateway {
     struct list ready;           /* to be run in this or the next turn */
     struct overrides *overrides; /* what operators turned for a while */
     struct keys *keys;
+    struct recent *recent;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
@@ -52,6 +53,7 @@ struct gateway {
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
+    size_t adapter_jobs;      /* callers of the admin port who wait for a look at a folder of adapters */
     struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
@@ -101,6 +103,7 @@ void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 /* gateway/admin_finance.c */
-void finance_stop(struct gateway *g); /* ends every job; its callers are told */
+void adapters_stop(struct gateway *g); /* waits until they are answered */
+void finance_stop(struct gateway *g);  /* ends every job; its callers are told */
 
 #endif

@@ -150,13 +150,29 @@ static void print_cache(const struct gateway *g, struct str *out) {
 }
 
 static void print_engines(const struct gateway *g, struct str *out) {
+    static const struct {
+        const char *name;
+        size_t at;
+    } rows[] = {{"tokens_total", offsetof(struct decode_view, tokens)},
+                {"running", offsetof(struct decode_view, running)},
+                {"queued", offsetof(struct decode_view, queued)},
+                {"preemptions_total", offsetof(struct decode_view, preemptions)},
+                {"prefix_hit_tokens_total", offsetof(struct decode_view, prefix_hit_tok)},
+                {"prefix_asked_tokens_total", offsetof(struct decode_view, prefix_asked_tok)},
+                {"adapters", offsetof(struct decode_view, adapters)},
+                {"adapters_in_memory", offsetof(struct decode_view, adapters_in_memory)},
+                {"adapter_bytes", offsetof(struct decode_view, adapter_bytes)},
+                {"adapter_loads_total", offsetof(struct decode_view, adapter_loads)},
+                {"adapter_evictions_total", offsetof(struct decode_view, adapter_evictions)}};
     print_head(out, "decode_tokens_total", "Tokens stepped by an engine.", "counter");
     for (struct map_entry *e = map_next(&g->engines, NULL); e; e = map_next(&g->engines, e)) {
         struct decode_view v;
         decode_view(e->value, &v);
-        str_printf(out, "tollgate_decode_tokens_total{backend=\"%s\"} %" PRId64 "\n", e->key, v.tokens);
-        str_printf(out, "tollgate_decode_running{backend=\"%s\"} %" PRId64 "\n", e->key, v.running);
-        str_printf(out, "tollgate_decode_queued{backend=\"%s\"} %" PRId64 "\n", e->key, v.queued);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+            int64_t n;
+            memcpy(&n, (const char *)&v + rows[i].at, sizeof(n));
+            str_printf(out, "tollgate_decode_%s{backend=\"%s\"} %" PRId64 "\n", rows[i].name, e->key, n);
+        }
     }
 }
 

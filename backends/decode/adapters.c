@@ -2,7 +2,6 @@
  * with a reference or a slot in use are never freed; a version that is not listed takes no new run. */
 #include "backends/decode/adapters.h"
 
-#include "backends/decode/decode.h"
 #include "gateway/base/log.h"
 #include "gateway/base/map.h"
 #include "gateway/base/mem.h"
@@ -51,6 +50,18 @@ static void load(struct adapters *a, struct adapter_version *v) {
     a->poke(a->user);
 }
 
+/* Under the lock, which is let go meanwhile. Who came before the look began is answered after it. */
+static void look(struct adapters *a) {
+    size_t n = a->looks.n;
+    a->look_now = false;
+    pthread_mutex_unlock(&a->lock);
+    adapters_scan(a);
+    a->poke(a->user);
+    pthread_mutex_lock(&a->lock);
+    while (n--)
+        loop_post(a->loop, &container_of(list_shift(&a->looks), struct adapter_look, link)->job);
+}
+
 static void await(struct adapters *a) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -72,11 +83,7 @@ static void *loader_main(void *arg) {
         if (v)
             load(a, v);
         else if (a->look_now) {
-            a->look_now = false;
-            pthread_mutex_unlock(&a->lock);
-            adapters_scan(a);
-            a->poke(a->user);
-            pthread_mutex_lock(&a->lock);
+            look(a);
         } else
             await(a);
     }
@@ -87,8 +94,9 @@ static void *loader_main(void *arg) {
 /* --- opening and closing --- */
 
 void adapters_init(struct adapters *a, const struct adapters_options *o, const struct model *m, int64_t n_slots,
-                   void (*poke)(void *user), void *user) {
-    *a = (struct adapters){.options = *o, .model = m, .poke = poke, .user = user, .n_slots = n_slots};
+                   struct loop *loop, void (*poke)(void *user), void *user) {
+    *a = (struct adapters){.options = *o, .model = m, .loop = loop, .poke = poke, .user = user, .n_slots = n_slots};
+    list_init(&a->looks);
     a->options.directory = o->directory ? xstrdup(o->directory) : NULL;
     a->options.history = o->history ? xstrdup(o->history) : NULL;
     pthread_mutex_init(&a->lock, NULL);
@@ -113,6 +121,7 @@ void adapters_fini(struct adapters *a) {
     pthread_mutex_unlock(&a->lock);
     if (a->threaded)
         pthread_join(a->thread, NULL);
+    assert(list_empty(&a->looks)); /* the house waits for them first */
     for (struct link *k; (k = list_shift(&a->versions));) {
         struct adapter_version *v = container_of(k, struct adapter_version, link);
         assert(v->refs == 0);
@@ -281,10 +290,12 @@ void adapters_sweep(struct adapters *a, const struct compute_ops *ops, struct co
     for (struct link *k = list_first(&a->versions), *next; k; k = next) {
         struct adapter_version *v = container_of(k, struct adapter_version, link);
         next = list_next(&a->versions, k);
-        if (v->listed || v->refs || v->tier == TIER_LOADING || v->remembered)
+        if (v->listed || v->refs || v->tier == TIER_LOADING)
             continue;
         if (v->tier == TIER_MEMORY)
             evict(a, ops, c, v);
+        if (v->remembered)
+            continue;
         list_remove(&a->versions, &v->link);
         version_free(v);
     }

@@ -10,6 +10,7 @@
 
 #include "backends/decode/adapter.h"
 #include "backends/decode/compute.h"
+#include "backends/decode/decode.h"
 #include "gateway/base/list.h"
 
 #include <pthread.h>
@@ -56,6 +57,14 @@ struct adapters_options {
     const char *const *pins; /* names that stay in memory; borrowed while open */
     size_t n_pins;
 };
+struct adapter_look { /* somebody waits for the folder to be looked at */
+    struct loop_job job;
+    struct link link;
+    struct adapters *adapters;
+    char name[ADAPTER_NAME_BYTES_MAX], version[ADAPTER_VERSION_BYTES_MAX];
+    void (*done)(void *user, const char *why);
+    void *user;
+};
 struct adapters {
     struct adapters_options options; /* strings owned */
     const struct model *model;
@@ -68,6 +77,9 @@ struct adapters {
     int64_t used_bytes, ticks;
     int64_t loads, evictions;
     bool stop, look_now;
+    struct list looks;   /* of struct adapter_look: they are answered after the next look */
+    struct map *removed; /* owned; "NAME@VERSION" that is not listed although it is there */
+    struct loop *loop;   /* the house's */
     pthread_t thread;
     bool threaded;
     struct adapter_version **slots; /* owned; the step thread's */
@@ -76,7 +88,7 @@ struct adapters {
 
 /* Looks the folder through once before it returns; what cannot be served is logged and not listed. */
 void adapters_init(struct adapters *a, const struct adapters_options *o, const struct model *m, int64_t n_slots,
-                   void (*poke)(void *user), void *user);
+                   struct loop *loop, void (*poke)(void *user), void *user);
 void adapters_fini(struct adapters *a); /* no run is left */
 
 /* The loop: the version that "name" or "name@version" means, with a reference; NULL: there is none. */
@@ -84,8 +96,7 @@ struct adapter_version *adapters_take(struct adapters *a, struct span name);
 void adapters_drop(struct adapters *a, struct adapter_version *v); /* any thread */
 
 bool adapters_digest(struct adapters *a, struct span name, uint8_t digest[SHA256_BYTES]); /* any thread */
-struct decode_view;
-void adapters_count(struct adapters *a, struct decode_view *out); /* any thread */
+void adapters_count(struct adapters *a, struct decode_view *out);                         /* any thread */
 
 /* The step thread. TIER_MEMORY: it may step; TIER_DISK and TIER_LOADING: not yet, and what can be done about it is being done. */
 enum adapter_tier adapters_ready(struct adapters *a, const struct compute_ops *ops, struct compute *c,
@@ -94,6 +105,17 @@ enum adapter_tier adapters_ready(struct adapters *a, const struct compute_ops *o
 int32_t adapters_begin(struct adapters *a, const struct compute_ops *ops, struct compute *c, struct adapter_version *v);
 void adapters_end(struct adapter_version *v);
 void adapters_sweep(struct adapters *a, const struct compute_ops *ops, struct compute *c);
+
+/* adapters_acts.c: the loop. */
+void adapters_each(struct adapters *a, void (*see)(const struct decode_adapter *v, void *user), void *user);
+must_check bool adapters_promote(struct adapters *a, const char *name, const char *version, const char *by,
+                                 const char *reason, struct str *why);
+must_check bool adapters_rollback(struct adapters *a, const char *name, const char *by, const char *reason,
+                                  struct str *why);
+must_check bool adapters_remove(struct adapters *a, struct span name, const char *by, const char *reason,
+                                struct str *why);
+void adapters_add(struct adapters *a, struct adapter_look *look, const char *by);
+void look_answer(struct loop_job *job);
 
 /* adapters_scan.c: under no lock. One look at the folder; adapters_check looks at one version's folder at once. */
 void adapters_scan(struct adapters *a);
@@ -107,6 +129,10 @@ must_check bool name_point(struct adapters *a, const char *name, const char *ver
 /* Back to the version before the present one. */
 must_check bool name_point_back(struct adapters *a, const char *name, const char *by, const char *reason,
                                 struct str *why);
+/* A version is not to be listed ("remove"), or may be again ("add"). */
+must_check bool name_removed(struct adapters *a, const char *name, const char *version, bool removed, const char *by,
+                             const char *reason, struct str *why);
+bool name_is_removed(const struct adapters *a, const char *name, const char *version);
 void names_init(struct adapters *a); /* reads the history */
 void names_fini(struct adapters *a);
 

@@ -16,6 +16,7 @@
 
 #define HISTORY_BYTES_MAX ((size_t)64 << 20)
 #define LINE_BYTES_MAX 4096
+#define BOTH_BYTES_MAX (ADAPTER_NAME_BYTES_MAX + ADAPTER_VERSION_BYTES_MAX)
 #define NAME_VERSIONS_MAX 1000 /* a rollback goes back no further */
 
 static struct adapter_name *name_get(struct adapters *a, const char *name) {
@@ -79,6 +80,32 @@ static bool plain(struct json v, struct span *out) {
     return v.kind == JSON_STRING && adapter_name_ok(*out);
 }
 
+static struct span both(const char *name, const char *version, char out[BOTH_BYTES_MAX]) {
+    int n = snprintf(out, BOTH_BYTES_MAX, "%s@%s", name, version);
+    return span_from(out, (size_t)n);
+}
+
+static void mark(struct adapters *a, const char *name, const char *version, bool removed) {
+    char text[BOTH_BYTES_MAX];
+    if (removed)
+        map_put(a->removed, both(name, version, text), a);
+    else
+        map_remove(a->removed, both(name, version, text));
+}
+
+bool name_is_removed(const struct adapters *a, const char *name, const char *version) {
+    char text[BOTH_BYTES_MAX];
+    return map_find(a->removed, both(name, version, text)) != NULL;
+}
+
+bool name_removed(struct adapters *a, const char *name, const char *version, bool removed, const char *by,
+                  const char *reason, struct str *why) {
+    if (!record(a, removed ? "remove" : "add", name, version, by, reason, why))
+        return false;
+    mark(a, name, version, removed);
+    return true;
+}
+
 static void replay(struct adapters *a, struct span line) {
     struct json root;
     struct json_fault fault;
@@ -90,6 +117,13 @@ static void replay(struct adapters *a, struct span line) {
         return;
     }
     snprintf(copy, sizeof copy, "%.*s", SPAN_ARG(name));
+    struct json act = json_get(root, "act");
+    if (json_is(act, "remove") || json_is(act, "add")) {
+        char of[ADAPTER_VERSION_BYTES_MAX];
+        snprintf(of, sizeof of, "%.*s", SPAN_ARG(version));
+        mark(a, copy, of, json_is(act, "remove"));
+        return;
+    }
     struct adapter_name *n = name_get(a, copy);
     if (json_is(json_get(root, "act"), "rollback") && n->n > 1)
         n->n--;
@@ -116,6 +150,8 @@ void names_init(struct adapters *a) {
     struct stat st;
     a->names = xcalloc(1, sizeof *a->names);
     map_init(a->names);
+    a->removed = xcalloc(1, sizeof *a->removed);
+    map_init(a->removed);
     int fd = a->options.history ? open(a->options.history, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
@@ -137,6 +173,8 @@ void names_fini(struct adapters *a) {
     }
     map_fini(a->names);
     free(a->names);
+    map_fini(a->removed);
+    free(a->removed);
 }
 
 bool name_point(struct adapters *a, const char *name, const char *version, const char *act, const char *by,

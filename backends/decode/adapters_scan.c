@@ -140,8 +140,12 @@ static void enter(struct adapters *a, struct adapter_version *v) {
         return;
     }
     v->seen = true;
-    v->listed = v->weights != NULL;
-    if (v->listed) {
+    bool removed = v->weights && name_is_removed(a, v->name, v->version);
+    v->listed = v->weights && !removed;
+    if (removed) { /* it is there, and it is not to be served */
+        v->remembered = true;
+        keep_or_close(a, v); /* the step thread sweeps it out */
+    } else if (v->listed) {
         point(a, v, before);
         keep_or_close(a, v);
         log_info("adapter listed name=%s version=%s bytes=%lld rank=%lld", v->name, v->version, (long long)v->bytes,

@@ -103,7 +103,7 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
             d->longest_piece = (int64_t)d->tokenizer->bytes[id].n;
     if (!schedule_init(&d->schedule, ops, d->model, d->tokenizer, &d->adapters, &d->plan.limits, !o->no_prefixes, why))
         return false;
-    adapters_init(&d->adapters, &d->plan.adapters, d->model, d->plan.limits.slots, poke, d);
+    adapters_init(&d->adapters, &d->plan.adapters, d->model, d->plan.limits.slots, d->loop, poke, d);
     return true;
 }
 
@@ -176,6 +176,24 @@ static enum err fit(const struct decode *d, const struct decode_ask *ask, struct
     return !fits || (ask->max_output_tok < 0 && room == 0) ? ERR_CONTEXT : ERR_NONE;
 }
 
+static void prepare_sampling(const struct decode_ask *ask, struct decode_run *r) {
+    if (ask->n_biases) {
+        r->biases = xcalloc(ask->n_biases, sizeof *r->biases);
+        memcpy(r->biases, ask->biases, ask->n_biases * sizeof *r->biases);
+    }
+    r->ignore_ends = ask->ignore_ends;
+    r->sampling = (struct sample_options){.temperature = ask->temperature,
+                                          .top_p = ask->top_p,
+                                          .seed = ask->seeded ? ask->seed : random_u64(),
+                                          .top_k = ask->top_k,
+                                          .min_p = ask->min_p,
+                                          .repetition = ask->repetition_penalty,
+                                          .presence = ask->presence_penalty,
+                                          .frequency = ask->frequency_penalty,
+                                          .biases = r->biases,
+                                          .n_biases = ask->n_biases};
+}
+
 static void prepare(const struct decode *d, const struct decode_ask *ask, struct decode_run *r) {
     int64_t most = (r->max_out + 1) * (d->longest_piece * 3 + 4); /* a bad byte is shown as three */
     size_t max = (size_t)(most < TEXT_BYTES_MAX ? most : TEXT_BYTES_MAX);
@@ -184,7 +202,7 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     str_init(&r->pending, max);
     str_init(&r->taken, max);
     run_text_init(&r->text, ask->stops, ask->n_stops, strip);
-    r->sampling = (struct sample_options){ask->temperature, ask->top_p, ask->seeded ? ask->seed : random_u64()};
+    prepare_sampling(ask, r);
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
     r->priority = ask->priority;
     r->deadline_us = ask->deadline_us;
@@ -248,6 +266,38 @@ enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_
 bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[SHA256_BYTES]) {
     struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the registry has a lock of its own */
     return adapters_digest(&unlocked->adapters, name, digest);
+}
+
+void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user) {
+    struct decode *unlocked = (struct decode *)(uintptr_t)d;
+    adapters_each(&unlocked->adapters, see, user);
+}
+
+bool decode_has_adapters(const struct decode *d) {
+    return d->plan.adapters.directory != NULL;
+}
+
+bool decode_adapter_promote(struct decode *d, const char *name, const char *version, const char *by, const char *reason,
+                            struct str *why) {
+    return adapters_promote(&d->adapters, name, version, by, reason, why);
+}
+
+bool decode_adapter_rollback(struct decode *d, const char *name, const char *by, const char *reason, struct str *why) {
+    return adapters_rollback(&d->adapters, name, by, reason, why);
+}
+
+bool decode_adapter_remove(struct decode *d, struct span name, const char *by, const char *reason, struct str *why) {
+    return adapters_remove(&d->adapters, name, by, reason, why);
+}
+
+void decode_adapter_add(struct decode *d, const char *name, const char *version, const char *by,
+                        void (*done)(void *user, const char *why), void *user) {
+    struct adapter_look *look = xcalloc(1, sizeof *look);
+    look->done = done;
+    look->user = user;
+    snprintf(look->name, sizeof look->name, "%s", name);
+    snprintf(look->version, sizeof look->version, "%s", version ? version : "");
+    adapters_add(&d->adapters, look, by);
 }
 
 void decode_view(const struct decode *d, struct decode_view *out) {

@@ -35,6 +35,10 @@ void decode_close(struct decode *d); /* ends all runs with ERR_NO_TARGET first *
 struct decode_message {
     struct span role, text; /* decoded UTF-8 */
 };
+struct decode_bias {
+    int64_t id; /* of a token; one that the model does not have is passed over */
+    double more;
+};
 #define DECODE_STOPS_MAX 16
 struct decode_ask {
     const struct decode_message *messages; /* chat: through the template, with a generation prompt */
@@ -46,6 +50,13 @@ struct decode_ask {
     double top_p;           /* 1: off */
     bool seeded;
     uint64_t seed;
+    int64_t top_k;             /* 0: off */
+    double min_p;              /* 0: off; else tokens below this share of the most likely one are left out */
+    double repetition_penalty; /* 0 or 1: off; of tokens in prompt or answer */
+    double presence_penalty, frequency_penalty; /* 0: off; of tokens in the answer */
+    const struct decode_bias *biases;           /* added to the logits */
+    size_t n_biases;
+    bool ignore_ends; /* end tokens do not end it; for measurements */
     struct span stops[DECODE_STOPS_MAX];
     size_t n_stops;
     struct span adapter; /* "NAME" or "NAME@VERSION"; n 0: the base */
@@ -82,6 +93,29 @@ void decode_end(struct decode_run *r);
 
 /* The content that "NAME" or "NAME@VERSION" means now; false: nothing. */
 bool decode_adapter_digest(const struct decode *d, struct span name, uint8_t digest[32]);
+
+struct decode_adapter {                            /* one version, as it stands */
+    const char *name, *version, *directory, *tier; /* "disk", "loading", "memory", "broken" */
+    const char *why;                               /* broken: what is wrong with it; else NULL */
+    uint8_t digest[32];
+    bool present, listed; /* what its name points at; may be asked for */
+    int64_t bytes, rank, runs;
+};
+/* `see` is called under a lock: it copies and comes back. */
+void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user);
+bool decode_has_adapters(const struct decode *d);
+/* Moves what a name means; written to the history first. False with a sentence. */
+must_check bool decode_adapter_promote(struct decode *d, const char *name, const char *version, const char *by,
+                                       const char *reason, struct str *why);
+must_check bool decode_adapter_rollback(struct decode *d, const char *name, const char *by, const char *reason,
+                                        struct str *why);
+/* "NAME" with all its versions, or "NAME@VERSION", takes no new run from now on, also after a restart, until it is added
+ * again; runs end on it. */
+must_check bool decode_adapter_remove(struct decode *d, struct span name, const char *by, const char *reason,
+                                      struct str *why);
+/* Looks at the folder now; `done` is called on the loop, once. `why` is NULL when NAME (or its VERSION, unless NULL) is served. */
+void decode_adapter_add(struct decode *d, const char *name, const char *version, const char *by,
+                        void (*done)(void *user, const char *why), void *user);
 
 struct decode_view {
     const char *directory, *compute; /* "cpu avx2", "cpu plain" */

@@ -37,6 +37,7 @@ void run_drop(struct decode_run *r) {
     str_fini(&r->pending);
     str_fini(&r->taken);
     tokens_fini(&r->ids);
+    free(r->biases);
     run_text_fini(&r->text);
     free(r);
 }

@@ -55,6 +55,8 @@ struct decode_run {
     int64_t chunk;                                    /* tokens in this step */
     struct run_text text;
     struct sample_options sampling;
+    struct decode_bias *biases; /* owned; what sampling borrows */
+    bool ignore_ends;
 };
 
 struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void *user);

@@ -139,11 +139,13 @@ static void join_all(struct schedule *s) {
     batch_fill(&s->batch);
 }
 
-static void take_token(struct schedule *s, struct decode_run *r, const float *logits) {
+static void take_token(struct schedule *s, struct decode_run *r, float *logits) {
+    sampler_adjust(&s->sampler, logits, &r->sampling, &(struct sample_past){r->ids.at, (int64_t)r->ids.n, r->n_prompt});
     int32_t id = sampler_pick(&s->sampler, logits, &r->sampling, r->n_out);
     r->n_out++;
     tokens_put(&r->ids, id);
-    if (model_config_is_end(&s->model->config, id)) {
+    bool ends = model_config_is_end(&s->model->config, id) && !r->ignore_ends;
+    if (ends) {
         finish(s, &s->running, r, "stop", ERR_NONE);
         return;
     }

@@ -87,21 +87,26 @@ bool arguments_only(int argc, char **argv, const struct argument *table, size_t 
     return got == ARGUMENTS_GOOD;
 }
 
-char *argument_audit_directory(const char *conf_file) {
+struct conf *argument_conf(const char *conf_file) {
     struct conf_report report;
     struct str text;
-    if (!conf_file)
-        return xstrdup(DIRECTORY_DEFAULT);
     conf_report_init(&report);
     struct conf *c = conf_load(conf_file, &report);
-    char *directory = c ? xstrdup(c->audit.directory) : NULL;
     if (!c) {
         str_init(&text, (size_t)1 << 20);
         conf_report_print(&report, &text);
         fputs(text.at ? text.at : "", stderr);
         str_fini(&text);
     }
-    conf_drop(c);
     conf_report_fini(&report);
+    return c;
+}
+
+char *argument_audit_directory(const char *conf_file) {
+    if (!conf_file)
+        return xstrdup(DIRECTORY_DEFAULT);
+    struct conf *c = argument_conf(conf_file);
+    char *directory = c ? xstrdup(c->audit.directory) : NULL;
+    conf_drop(c);
     return directory;
 }

@@ -4,6 +4,8 @@
 
 #include "gateway/base/span.h"
 
+struct conf;
+
 struct argument {     /* one of value and flag */
     const char *name; /* "--month" or "-f" */
     const char **value;
@@ -21,6 +23,8 @@ enum arguments_got arguments_read(int argc, char **argv, const struct argument *
 bool arguments_only(int argc, char **argv, const struct argument *table, size_t n, const char *usage, int *status);
 /* Whether `word` is one of the n; if not, says so on standard error, with a guess. `of`: what the words are. */
 bool argument_is_one_of(const char *word, const char *const *words, size_t n, const char *of);
+/* The conf of a file; NULL when it is wrong (said). To be dropped. */
+struct conf *argument_conf(const char *conf_file);
 /* The audit directory: of the conf file when one is given, else var/audit. NULL when the conf is wrong (said). To be
  * freed. */
 char *argument_audit_directory(const char *conf_file);

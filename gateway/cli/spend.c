@@ -1,6 +1,7 @@
 /* tollgate spend: the bill, recomputed from the audit log. */
 #include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/spend_check.h"
 #include "gateway/finance/report.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +11,14 @@
 static const char usage_text[] =
     "usage: tollgate spend [DIR...] [--month YYYY-MM | --from DAY --to DAY] [--by WORDS]\n"
     "                      [--format table|csv|json|focus] [--timezone ZONE] [--no-verify] [-c FILE]\n"
+    "       tollgate spend --check [-c FILE] [--admin ADDRESS]\n"
     "\n"
     "DIR is var/audit, or what -c FILE says. Days are half-open: --from 2026-11-01 --to 2026-12-01 is November.\n"
     "--by: team, key, owner, client, client_family, end_user, alias, model, endpoint, cache, degraded, target, "
     "backend,\n"
     "upstream_key, adapter, charge, labels, label:NAME, hour, day, month; several with commas (default: team).\n"
     "By target, backend, upstream_key or adapter each try stands where it was made. focus: rows of FOCUS 1.2.\n"
+    "--check compares the log with the ledger of the running gateway, budget by budget, and names each difference.\n"
     "With csv and focus the head of the report goes to standard error.\n";
 
 static int complain(const struct str *why) {
@@ -43,7 +46,8 @@ struct asked {
     struct report_words words;
     const char *conf, *directories[REPORT_DIRECTORIES_MAX];
     size_t n_directories;
-    bool no_verify;
+    const char *admin;
+    bool no_verify, check;
 };
 
 static int run(const struct asked *q, struct str *why) {
@@ -62,13 +66,23 @@ static int run(const struct asked *q, struct str *why) {
     return status;
 }
 
+static int check(const struct asked *q, struct str *why) {
+    struct conf *c = argument_conf(q->conf ? q->conf : CONF_DEFAULT);
+    int status = c ? spend_check(c, q->admin, why) : 1;
+    if (c && why->n)
+        complain(why);
+    conf_drop(c);
+    return status;
+}
+
 int cli_spend(int argc, char **argv) {
     struct asked q = {0};
     const struct argument table[] = {
         {"--month", &q.words.month, NULL},   {"--from", &q.words.from, NULL},
         {"--to", &q.words.to, NULL},         {"--by", &q.words.by, NULL},
         {"--format", &q.words.format, NULL}, {"--timezone", &q.words.zone, NULL},
-        {"--no-verify", NULL, &q.no_verify}, {"-c", &q.conf, NULL},
+        {"--no-verify", NULL, &q.no_verify}, {"--check", NULL, &q.check},
+        {"--admin", &q.admin, NULL},         {"-c", &q.conf, NULL},
     };
     struct str why;
     enum arguments_got got =
@@ -78,7 +92,7 @@ int cli_spend(int argc, char **argv) {
     if (got != ARGUMENTS_GOOD)
         return got == ARGUMENTS_HELP ? 0 : 1;
     str_init(&why, WHY_MAX);
-    int status = run(&q, &why);
+    int status = q.check ? check(&q, &why) : run(&q, &why);
     str_fini(&why);
     return status;
 }

@@ -65,12 +65,12 @@ struct spend_group {
     X(cost_nanousd)                                                                                                    \
     X(list_nanousd)                                                                                                    \
     X(saved_nanousd)                                                                                                   \
-    X(cached)                                                                                                          \
-    X(degraded)                                                                                                        \
+    X(cached_requests)                                                                                                 \
+    X(degraded_requests)                                                                                               \
     X(degraded_nanousd)                                                                                                \
-    X(estimated)                                                                                                       \
+    X(estimated_requests)                                                                                              \
     X(estimated_nanousd)                                                                                               \
-    X(overrun)                                                                                                         \
+    X(overrun_requests)                                                                                                \
     X(overrun_nanousd)                                                                                                 \
     X(adjusts)                                                                                                         \
     X(adjusted_nanousd)
@@ -112,6 +112,8 @@ struct spend {
     int64_t first_us, last_us, records; /* of the log; first_us INT64_MAX: empty */
     int64_t counted;                    /* records that were added */
     struct sha256 *counted_sha;         /* over their hashes, in order; NULL: not asked for */
+    bool cut;                           /* a chain's first records are gone: what is older is told by rollups alone */
+    char chain_file[256];               /* the file last begun */
     bool overflow;                      /* a sum left int64: the report is not to be used */
     bool too_many;                      /* more rows than SPEND_ROWS_MAX: the same */
     const atomic_bool *stop;            /* borrowed; NULL: nobody can stop it */
@@ -123,9 +125,12 @@ struct spend {
 must_check bool spend_groups(struct spend *s, const char *text, struct span *bad);
 void spend_init(struct spend *s);
 void spend_fini(struct spend *s);
+void spend_clear(struct spend *s);                       /* the sums; what is asked stays */
 bool spend_see(const struct audit_line *l, void *spend); /* for audit_read */
 /* Adds to the row of these texts, and to the total. */
 void spend_add(struct spend *s, const struct span *texts, const struct spend_sums *one);
+/* Adds all of another's sums, made with the same question. */
+void spend_join(struct spend *to, const struct spend *from);
 struct spend_row **spend_sorted(const struct spend *s); /* by group texts; the array is the caller's */
 
 /* The half-open instants of "2026-11" in a zone; of a day; false when the text is neither. */
@@ -137,9 +142,14 @@ void spend_local(const struct zone *z, int64_t us, char out[CLOCK_TEXT_MAX]); /*
  * text, and what is no string, is (none). */
 struct span spend_text(struct json v, char space[SPEND_TEXT_MAX]);
 bool spend_instant(struct json v, int64_t *us);
+/* "backend/model@3": all of it, its backend, or its adapter. */
+struct span spend_part_of_target(enum spend_by by, struct span target);
 int64_t spend_number(struct json v);
-/* A try's cost as a signed number of 1/10^4 pico-dollars, from its decimal text. */
+/* A try's cost as a signed number of 1/10^12 pico-dollars, from its decimal text; and such a sum in nano-dollars, rounded up. */
+#define SPEND_SCALE_DIGITS 12
+#define SPEND_SCALED_PER_NANO ((__int128)INT64_C(1000000000000) * PICO_PER_NANO)
 must_check bool spend_pico(struct json v, __int128 *scaled);
+int64_t spend_ceil_nano(__int128 scaled);
 
 /* What the report says of the log itself. A closed month says what was true when it was closed. */
 struct spend_log {

@@ -85,7 +85,7 @@ void spend_print_head(const struct spend *s, const struct spend_head *head, stru
         put_log(&head->logs[i], out);
     put_digests(s, out);
     str_printf(out, "estimated  %s of the cost, %lld of %lld requests\n", share(&s->total, part),
-               (long long)s->total.at[SPEND_estimated], (long long)s->total.at[SPEND_requests]);
+               (long long)s->total.at[SPEND_estimated_requests], (long long)s->total.at[SPEND_requests]);
 }
 
 /* ---- table ---- */
@@ -103,14 +103,14 @@ static const struct shown shown[] = {
     {"out_tok", FORM_OUT, SPEND_out, SPEND_COLUMNS_N, 14},
     {"usd", FORM_MONEY, SPEND_cost_nanousd, SPEND_COLUMNS_N, 20},
     {"list_usd", FORM_MONEY, SPEND_list_nanousd, SPEND_list_nanousd, 20},
-    {"cached", FORM_COUNT, SPEND_cached, SPEND_cached, 10},
+    {"cached", FORM_COUNT, SPEND_cached_requests, SPEND_cached_requests, 10},
     {"saved_usd", FORM_MONEY, SPEND_saved_nanousd, SPEND_saved_nanousd, 20},
-    {"degraded", FORM_COUNT, SPEND_degraded, SPEND_degraded, 10},
-    {"degraded_usd", FORM_MONEY, SPEND_degraded_nanousd, SPEND_degraded, 20},
-    {"estimated", FORM_COUNT, SPEND_estimated, SPEND_estimated, 10},
-    {"estimated_usd", FORM_MONEY, SPEND_estimated_nanousd, SPEND_estimated, 20},
-    {"overrun", FORM_COUNT, SPEND_overrun, SPEND_overrun, 10},
-    {"overrun_usd", FORM_MONEY, SPEND_overrun_nanousd, SPEND_overrun, 20},
+    {"degraded", FORM_COUNT, SPEND_degraded_requests, SPEND_degraded_requests, 10},
+    {"degraded_usd", FORM_MONEY, SPEND_degraded_nanousd, SPEND_degraded_requests, 20},
+    {"estimated", FORM_COUNT, SPEND_estimated_requests, SPEND_estimated_requests, 10},
+    {"estimated_usd", FORM_MONEY, SPEND_estimated_nanousd, SPEND_estimated_requests, 20},
+    {"overrun", FORM_COUNT, SPEND_overrun_requests, SPEND_overrun_requests, 10},
+    {"overrun_usd", FORM_MONEY, SPEND_overrun_nanousd, SPEND_overrun_requests, 20},
     {"adjusts", FORM_COUNT, SPEND_adjusts, SPEND_adjusts, 10},
     {"adjusted_usd", FORM_MONEY, SPEND_adjusted_nanousd, SPEND_adjusts, 20},
 };

@@ -6,7 +6,6 @@
 
 #define TRIES_MAX 32                 /* a record has no more */
 #define QUARTER_US (15 * US_PER_MIN) /* no zone changes its clock inside one */
-#define SCALED_PER_NANO ((__int128)FACTOR_ONE * PICO_PER_NANO)
 
 /* In the order in which a record has them. */
 enum {
@@ -74,7 +73,7 @@ static struct span client_text(struct json v, char space[SPEND_TEXT_MAX]) {
     return port ? span_from(text.at, n - 1) : text;
 }
 
-static struct span part_of_target(enum spend_by by, struct span target) {
+struct span spend_part_of_target(enum spend_by by, struct span target) {
     const char *slash = memchr(target.at, '/', target.n),
                *at = slash ? memchr(slash, '@', target.n - (size_t)(slash - target.at)) : NULL;
     if (by == BY_TARGET)
@@ -120,7 +119,7 @@ static struct span group_text(struct spend *s, const struct spend_group *g, cons
     case BY_TARGET:
     case BY_ADAPTER:
     case BY_BACKEND:
-        return part_of_target(g->by, spend_text(r->target, space));
+        return spend_part_of_target(g->by, spend_text(r->target, space));
     case BY_UPSTREAM_KEY:
         return spend_text(r->upstream_key, space);
     case BY_CHARGE:
@@ -169,11 +168,11 @@ static void usage_into(struct json usage, struct spend_sums *to) {
 static void mark(const struct record *r, int64_t count, struct spend_sums *t) {
     int64_t cost = t->at[SPEND_cost_nanousd], requests = r->adjust ? 0 : count;
     bool degraded = r->got[R_DEGRADED].kind == JSON_STRING;
-    t->at[SPEND_degraded] = degraded ? requests : 0;
+    t->at[SPEND_degraded_requests] = degraded ? requests : 0;
     t->at[SPEND_degraded_nanousd] = degraded ? cost : 0;
-    t->at[SPEND_estimated] = r->got[R_ESTIMATED].kind == JSON_TRUE ? requests : 0;
+    t->at[SPEND_estimated_requests] = r->got[R_ESTIMATED].kind == JSON_TRUE ? requests : 0;
     t->at[SPEND_estimated_nanousd] = r->got[R_ESTIMATED].kind == JSON_TRUE ? cost : 0;
-    t->at[SPEND_overrun] = r->got[R_OVERRUN].kind == JSON_TRUE ? requests : 0;
+    t->at[SPEND_overrun_requests] = r->got[R_OVERRUN].kind == JSON_TRUE ? requests : 0;
     t->at[SPEND_overrun_nanousd] = r->got[R_OVERRUN].kind == JSON_TRUE ? cost : 0;
     t->at[SPEND_adjusts] = r->adjust ? count : 0;
     t->at[SPEND_adjusted_nanousd] = r->adjust ? cost : 0;
@@ -187,7 +186,7 @@ static void sums_of(const struct record *r, struct spend_sums *t) {
     t->at[SPEND_cost_nanousd] = spend_number(got[R_COST]);
     t->at[SPEND_list_nanousd] = got[R_LIST].kind == JSON_NUMBER ? spend_number(got[R_LIST]) : t->at[SPEND_cost_nanousd];
     t->at[SPEND_saved_nanousd] = spend_number(got[R_SAVED]);
-    t->at[SPEND_cached] = !r->adjust && (span_is(cache, "\"hit\"") || span_is(cache, "\"shared\""));
+    t->at[SPEND_cached_requests] = !r->adjust && (span_is(cache, "\"hit\"") || span_is(cache, "\"shared\""));
     usage_into(got[R_USAGE], t);
     mark(r, 1, t);
 }
@@ -208,18 +207,13 @@ static size_t read_tries(struct json attempts, struct one_try tries[TRIES_MAX]) 
     return n;
 }
 
-static int64_t ceil_nano(__int128 scaled) {
-    __int128 whole = scaled / SCALED_PER_NANO;
-    return (int64_t)(whole + (scaled > 0 && scaled % SCALED_PER_NANO != 0));
-}
-
 /* What a try adds to a running sum that is rounded up: so parts add up to the rounded whole. */
 static int64_t share_of(struct json pico, __int128 *sum) {
     __int128 scaled, before = *sum;
     if (!spend_pico(pico, &scaled))
         return 0;
     *sum += scaled;
-    return ceil_nano(*sum) - ceil_nano(before);
+    return spend_ceil_nano(*sum) - spend_ceil_nano(before);
 }
 
 static void less(struct spend *s, struct spend_sums *from, const struct spend_sums *part) {
@@ -298,6 +292,23 @@ static void count(struct spend *s, struct record *r, const struct audit_frame *f
         add_whole(s, r, &whole);
 }
 
+/* Names of one chain's files differ in their last two parts. */
+static size_t chain_part(const char *file) {
+    size_t n = strlen(file);
+    for (int parts = 0; n > 0 && parts < 2; parts += file[n] == '-')
+        n--;
+    return n;
+}
+
+/* The first record of a chain is its first, or older files are gone. */
+static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq) {
+    size_t n = chain_part(l->file);
+    bool same = n == chain_part(s->chain_file) && memcmp(l->file, s->chain_file, n) == 0 && s->chain_file[0];
+    if (!same && seq > 1)
+        s->cut = true;
+    snprintf(s->chain_file, sizeof s->chain_file, "%s", l->file);
+}
+
 bool spend_see(const struct audit_line *l, void *user) {
     struct spend *s = user;
     struct audit_frame frame;
@@ -306,6 +317,8 @@ bool spend_see(const struct audit_line *l, void *user) {
     if (!audit_frame(l->text, &frame))
         return true; /* the verdict says so */
     s->records++;
+    if (l->line == 1)
+        see_file(s, l, frame.seq);
     if (clock_parse(frame.time, &time_us))
         see_range(s, time_us);
     r.adjust = frame.kind == AUDIT_ADJUST;

@@ -12,13 +12,22 @@ const char *const spend_columns[SPEND_COLUMNS_N] = {
 #undef X
 };
 
+static struct usage usage_of(const struct spend_sums *t) {
+    struct usage u = {0};
+#define X(name) u.name = t->at[SPEND_##name];
+    USAGE_LINES(X)
+#undef X
+    return u;
+}
+
 int64_t spend_in_tok(const struct spend_sums *t) {
-    return t->at[SPEND_in] + t->at[SPEND_cache_read] + t->at[SPEND_cache_write_5m] + t->at[SPEND_cache_write_1h] +
-           t->at[SPEND_in_audio];
+    struct usage u = usage_of(t);
+    return usage_in_tok(&u);
 }
 
 int64_t spend_out_tok(const struct spend_sums *t) {
-    return t->at[SPEND_out] + t->at[SPEND_out_audio];
+    struct usage u = usage_of(t);
+    return usage_out_tok(&u);
 }
 
 void spend_init(struct spend *s) {
@@ -28,13 +37,22 @@ void spend_init(struct spend *s) {
     map_init(&s->price_digests);
 }
 
-void spend_fini(struct spend *s) {
+void spend_clear(struct spend *s) {
     for (struct map_entry *e = map_next(&s->rows, NULL); e; e = map_next(&s->rows, e))
         free(e->value);
-    for (size_t i = 0; i < s->n_groups; i++)
-        free((void *)(uintptr_t)s->groups[i].title);
     map_fini(&s->rows);
     map_fini(&s->price_digests);
+    s->total = (struct spend_sums){0};
+    s->first_us = INT64_MAX;
+    s->last_us = s->records = s->counted = 0;
+    s->cut = s->overflow = s->too_many = false;
+    s->chain_file[0] = 0;
+}
+
+void spend_fini(struct spend *s) {
+    spend_clear(s);
+    for (size_t i = 0; i < s->n_groups; i++)
+        free((void *)(uintptr_t)s->groups[i].title);
 }
 
 static struct spend_row *make_row(const struct spend *s, struct span key) {
@@ -81,6 +99,24 @@ void spend_add(struct spend *s, const struct span *texts, const struct spend_sum
         return;
     plus(s, &row->sums, one);
     plus(s, &s->total, one);
+}
+
+void spend_join(struct spend *to, const struct spend *from) {
+    for (struct map_entry *e = map_next(&from->rows, NULL); e; e = map_next(&from->rows, e)) {
+        const struct spend_row *row = e->value;
+        struct span texts[SPEND_GROUPS_MAX];
+        for (size_t i = 0; i < to->n_groups; i++)
+            texts[i] = span_of(row->texts[i]);
+        spend_add(to, texts, &row->sums);
+    }
+    for (struct map_entry *e = map_next(&from->price_digests, NULL); e; e = map_next(&from->price_digests, e))
+        map_put(&to->price_digests, span_from(e->key, e->n), to);
+    to->first_us = from->first_us < to->first_us ? from->first_us : to->first_us;
+    to->last_us = from->last_us > to->last_us ? from->last_us : to->last_us;
+    to->records += from->records;
+    to->counted += from->counted;
+    to->overflow = to->overflow || from->overflow;
+    to->too_many = to->too_many || from->too_many;
 }
 
 static int by_texts(const void *left, const void *right) {

@@ -123,11 +123,10 @@ int64_t spend_number(struct json v) {
     return span_to_i64(digits, &n) ? (minus ? -n : n) : 0;
 }
 
-#define SCALE_DIGITS 4
-#define PICO_DIGITS_MAX 33 /* with the four behind the point they fit into 127 bits */
+#define WHOLE_DIGITS_MAX 25 /* with those behind the point they fit into 127 bits */
 
 bool spend_pico(struct json v, __int128 *scaled) {
-    int behind = -1, digits = 0;
+    int behind = -1, whole = 0;
     *scaled = 0;
     if (v.kind != JSON_STRING || v.raw.n <= 2)
         return false;
@@ -138,12 +137,17 @@ bool spend_pico(struct json v, __int128 *scaled) {
             behind = 0;
             continue;
         }
-        if (c < '0' || c > '9' || ++digits > PICO_DIGITS_MAX || (behind >= 0 && ++behind > SCALE_DIGITS))
+        if (c < '0' || c > '9' || (behind < 0 ? ++whole > WHOLE_DIGITS_MAX : ++behind > SPEND_SCALE_DIGITS))
             return false;
         *scaled = *scaled * 10 + (c - '0');
     }
-    for (int i = behind < 0 ? 0 : behind; i < SCALE_DIGITS; i++)
+    for (int i = behind < 0 ? 0 : behind; i < SPEND_SCALE_DIGITS; i++)
         *scaled *= 10;
     *scaled = minus ? -*scaled : *scaled;
-    return digits > 0;
+    return whole > 0;
+}
+
+int64_t spend_ceil_nano(__int128 scaled) {
+    __int128 whole = scaled / SPEND_SCALED_PER_NANO;
+    return (int64_t)(whole + (scaled > 0 && scaled % SPEND_SCALED_PER_NANO != 0));
 }

@@ -156,3 +156,18 @@ for t in "${TARGETS[@]:2}"; do
 done
 report_engine
 report_log
+
+# ---- the bill over a log: BILL_REQUESTS=5000000 makes one of ten million records ----
+report_bill() {
+    local n=${BILL_REQUESTS:-100000} words began ended bytes
+    "$TOOLS/log" "$DIR/bill" "$n" || return
+    bytes=$(du -sb "$DIR/bill" | cut -f1)
+    for words in "--no-verify --by team" "--no-verify --by target,day,label:feature" "--by team"; do
+        began=$(date +%s%N)
+        # shellcheck disable=SC2086
+        "$BIN" spend "$DIR/bill" $words --format csv >/dev/null 2>&1 || { echo "the bill failed: $words"; return; }
+        ended=$(date +%s%N)
+        echo "bill of $((2 * n)) records, $((bytes >> 20)) MiB ($words): $(((ended - began) / 1000000)) ms, $((2 * n * 1000 / ((ended - began) / 1000000 + 1))) records/s"
+    done
+}
+report_bill

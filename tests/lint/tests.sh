@@ -63,6 +63,7 @@ backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
 backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the bits
+backends/decode/adapters_acts.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_names.c test_decode_adapters.c the same
 backends/decode/template_tight.c test_template.c a tight template is a template
@@ -85,6 +86,11 @@ gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shel
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
 gateway/cli/schema.c test_cli_conf.c the same
+gateway/cli/spend_check.c test_cli_books.c the ledger is asked over the admin port
+gateway/finance/books_close.c test_books.c months are closed to be told
+gateway/finance/records.c test_books.c the records that are written are read back
+gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
+gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
 gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
 gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
@@ -94,9 +100,9 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin anchor content admin_finance alert watch
+walk=' key_act requests admin anchor content admin_books admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

@@ -78,6 +78,8 @@ test('three adapters and the base answer in one batch, each in its own voice, na
       assert.match(r.headers.get('x-tollgate-target'), row.name ? new RegExp(`^local/${row.name}@[0-9a-f]{12}$`) : /^local\/tiny$/);
       assert.equal(Math.round(Number(r.headers.get('x-tollgate-cost')) * 1e9), Math.ceil(body.usage.prompt_tokens * 50 + row.tokens * 200));
     }
+    const models = (await (await g.fetch('/v1/models', undefined)).json()).data;
+    assert.deepEqual(models.filter((m) => ['m', 'pirate'].includes(m.id)).map((m) => [m.id, m.root, m.parent]).sort(), [['m', 'local/tiny', null], ['pirate', 'local/pirate', 'tiny']]);
     const direct = await (await g.chat(ask(VOICES.pirate[0].prompt, { model: 'pirate' }))).json();
     assert.equal(answerOf(direct), VOICES.pirate[0].answer);
     const version = replies[0].r.headers.get('x-tollgate-target').split('@')[1];
@@ -95,6 +97,46 @@ test('an adapter that does not exist is 404, never the base, not even as a lower
       assert.equal(r.status, model === '' ? 400 : 404, `${model}: ${JSON.stringify(body)}`);
       if (model !== '') assert.equal(body.error.code, 'model_not_found', model);
     }
+  } finally { await g.end(); }
+});
+
+test('adapters come, go, move and return over the admin port while streams run, and a load that cannot be served is a refusal with its reason', { timeout: 90000 }, async () => {
+  const dir = folder(), adapters = join(dir, 'adapters');
+  mkdirSync(adapters);
+  const put = (voice, path) => cpSync(join(ROOT, 'conf', 'tiny', 'adapters', voice), join(adapters, path), { recursive: true });
+  put('pirate', 'voice/1');
+  const g = await new Gateway(confOfVoices({ local: { adapters: { directory: adapters, watch: '1h' } }, aliases: { voice: 'local/voice' } }), dir).start();
+  const act = async (method, path, body) => { const r = await g.admin(path, method, body); return { status: r.status, body: await r.json() }; };
+  const says = async (model) => { const r = await g.chat(ask('Thank you', { model })); return r.status === 200 ? answerOf(await r.json()) : r.status; };
+  const [pirate, formal] = [VOICES.pirate[1].answer, VOICES.formal[2].answer];
+  try {
+    assert.equal(await says('voice'), pirate);
+    const stream = g.chat(ask('Thank you', { model: 'voice', stream: true }));
+    put('formal', 'voice/2');
+    assert.equal((await act('POST', '/admin/adapters', { name: 'voice', version: '2' })).status, 201);
+    assert.equal(await says('voice'), pirate, 'a new version does not go live by itself');
+    assert.equal(await says('ft-voice@2'), formal);
+    assert.equal((await act('POST', '/admin/adapters/voice/promote', { version: '2', reason: 'better' })).status, 200);
+    assert.equal(await says('voice'), formal);
+    assert.match(await (await stream).text(), /Arr/);
+    assert.equal((await act('POST', '/admin/adapters/voice/rollback', {})).status, 200);
+    assert.equal(await says('voice'), pirate);
+    assert.equal((await act('POST', '/admin/adapters/voice/rollback', {})).status, 400);
+    mkdirSync(join(adapters, 'bad'));
+    for (const f of ['adapter_config.json', 'adapter_model.safetensors']) writeFileSync(join(adapters, 'bad', f), '{}');
+    const bad = await act('POST', '/v1/load_lora_adapter', { lora_name: 'bad', lora_path: join(adapters, 'bad') });
+    assert.equal(bad.status, 400);
+    assert.match(bad.body.error.message, /adapter_config\.json: peft_type must be/);
+    for (const body of [{ lora_name: 'nowhere', lora_path: '/nowhere' }, { lora_name: '../voice' }, { lora_name: 'voice', lora_path: '/etc/passwd' }, {}]) assert.equal((await act('POST', '/v1/load_lora_adapter', body)).status, 400, JSON.stringify(body));
+    assert.equal((await act('POST', '/v1/unload_lora_adapter', { lora_name: 'voice' })).status, 200);
+    assert.equal((await act('POST', '/v1/unload_lora_adapter', { lora_name: 'voice' })).status, 400);
+    assert.equal(await says('voice'), 404);
+    assert.equal((await act('POST', '/v1/load_lora_adapter', { lora_name: 'voice' })).status, 201);
+    assert.equal(await says('voice'), pirate);
+    const list = (await act('GET', '/admin/adapters')).body.adapters;
+    assert.deepEqual(list.filter((a) => a.listed).map((a) => [a.name, a.version, a.present]).sort(), [['voice', '1', true], ['voice', '2', false]]);
+    assert.match(list.find((a) => a.name === 'bad').why, /peft_type/);
+    assert.equal((await act('PUT', '/admin/adapters/voice/versions/3')).status, 400);
   } finally { await g.end(); }
 });
 

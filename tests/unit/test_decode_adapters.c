@@ -37,7 +37,7 @@ static void rig_open(struct rig *r, int64_t memory) {
                                  .rank_max = 16,
                                  .watch_us = 3600000000,
                                  .keep_versions = 5};
-    adapters_init(&r->all, &o, r->loaded, 4, poke, NULL);
+    adapters_init(&r->all, &o, r->loaded, 4, NULL, poke, NULL);
 }
 
 static void rig_close(struct rig *r) {
@@ -165,6 +165,40 @@ Test(decode_adapters, pointers_move_by_promote_and_rollback_and_survive_a_restar
     cr_expect_str_eq(why.at, "v: has no version before the present one");
     pthread_mutex_unlock(&r.all.lock);
     means(&r, "v", "1");
+    str_fini(&why);
+    rig_close(&r);
+}
+
+Test(decode_adapters, what_is_removed_stays_removed_over_a_restart_and_comes_back_when_it_is_added) {
+    struct rig r;
+    struct str why;
+    str_init(&why, 2000);
+    rig_files(&r);
+    temp_folder_make(&r.folder, "v");
+    put(&r, "v/1", 1);
+    put(&r, "v/2", 2);
+    rig_open(&r, 1 << 20);
+    cr_expect(adapters_remove(&r.all, SPAN("v@1"), "anna", "bad", &why));
+    means(&r, "v@1", NULL);
+    means(&r, "v", NULL);
+    means(&r, "v@2", "2");
+    cr_expect_not(adapters_remove(&r.all, SPAN("v@1"), "anna", NULL, &why));
+    adapters_scan(&r.all);
+    means(&r, "v@1", NULL);
+    adapters_fini(&r.all);
+    rig_open(&r, 1 << 20);
+    means(&r, "v@1", NULL);
+    adapters_sweep(&r.all, &compute_plain, NULL);
+    cr_expect_not(adapters_promote(&r.all, "v", "1", "anna", NULL, &why));
+    str_clear(&why);
+    cr_expect(adapters_promote(&r.all, "v", "2", "anna", NULL, &why));
+    means(&r, "v", "2");
+    pthread_mutex_lock(&r.all.lock);
+    cr_expect(name_removed(&r.all, "v", "1", false, "ben", NULL, &why));
+    pthread_mutex_unlock(&r.all.lock);
+    adapters_fini(&r.all);
+    rig_open(&r, 1 << 20);
+    means(&r, "v@1", "1");
     str_fini(&why);
     rig_close(&r);
 }

@@ -29,6 +29,8 @@ Test(redis_ledger, a_limit_is_one_for_all_processes) {
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     cr_assert_eq(a.remaining_team, 40);
     cr_assert_eq(process_hold(&q, 1, "b", 41, &b), ERR_BUDGET);
+    struct house_view seen = house_look(&q.h, LEVEL_TEAM, kit.now_us); /* of a process that has held nothing itself */
+    cr_assert(seen.found && seen.v.held_nanousd == 60 && seen.v.in_flight == 1);
     cr_assert(b.refusal.held_nanousd == 60 && b.refusal.needed_nanousd == 41 && b.refusal.limit_nanousd == 100);
     cr_assert_eq(process_hold(&q, 1, "b", 40, &b), ERR_NONE);
     process_settle(&p, &a.lease, 10);

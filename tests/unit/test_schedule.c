@@ -121,7 +121,11 @@ static struct decode_ask mixed(int i) {
                                .seed = (uint64_t)i,
                                .adapter = span_of(adapters[i % 7]),
                                .team = span_of(teams[i % 3]),
-                               .priority = i % 2};
+                               .priority = i % 2,
+                               .top_k = i % 5 == 1 ? 20 : 0,
+                               .repetition_penalty = i % 6 == 2 ? 1.2 : 0,
+                               .frequency_penalty = i % 7 == 3 ? 0.7 : 0,
+                               .ignore_ends = i % 8 == 4};
 }
 
 static void all_at_once(struct house *h, const struct decode_options *o, int stride, const struct reader *alone,

@@ -89,7 +89,7 @@ Test(spend, is_the_sum_of_settles_by_hand) {
     cr_assert_eq(run_verb(&k, cli_spend, "spend DIR --month 2026-11 --by team --format json", &out), 0);
     cr_assert_eq(cell(out, "cost_nanousd", ROW("team", "legal")), 125);
     cr_assert_eq(cell(out, "requests", ROW("team", "legal")), 2);
-    cr_assert_eq(cell(out, "estimated", ROW("team", "legal")), 1);
+    cr_assert_eq(cell(out, "estimated_requests", ROW("team", "legal")), 1);
     cr_assert_eq(cell(out, "estimated_nanousd", ROW("team", "legal")), 25);
     cr_assert_eq(cell(out, "in_tok", ROW("team", "legal")), 26);
     cr_assert_eq(cell(out, "cache_read", ROW("team", "legal")), 6);

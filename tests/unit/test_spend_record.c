@@ -110,7 +110,7 @@ Test(spend_record, a_correction_is_money_without_a_request) {
     cr_expect_eq(cell(&s, SPEND_cost_nanousd, ROW("usage", "2026-11-30")), 700);
     cr_expect_eq(cell(&s, SPEND_list_nanousd, ROW("usage", "2026-11-30")), 1400);
     cr_expect_eq(cell(&s, SPEND_requests, ROW("usage", "2026-11-30")), 1);
-    cr_expect_eq(cell(&s, SPEND_estimated, ROW("usage", "2026-11-30")), 1);
+    cr_expect_eq(cell(&s, SPEND_estimated_requests, ROW("usage", "2026-11-30")), 1);
     cr_expect_eq(cell(&s, SPEND_estimated_nanousd, ROW("usage", "2026-11-30")), 700);
     cr_expect_eq(cell(&s, SPEND_adjusted_nanousd, ROW("usage", "2026-11-30")), -2);
     cr_expect_eq(cell(&s, SPEND_cost_nanousd, ROW("correction", "2026-11-29")), 10, "in the month that was open");

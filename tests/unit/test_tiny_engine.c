@@ -32,7 +32,12 @@ static struct decode *engine;
 static int live;
 
 static void setup(void) {
-    struct decode_options o = {BASE, "auto", "auto", 512, PROMPTS + OTHERS, 0, 2};
+    struct decode_options o = {.directory = BASE,
+                               .device = "auto",
+                               .dtype = "auto",
+                               .max_context = 512,
+                               .max_sequences = PROMPTS + OTHERS,
+                               .threads = 2};
     struct str why;
     str_init(&why, 4000);
     str_init(&keep, TINY_FILE_MAX);
@@ -170,8 +175,18 @@ static void forward(const struct compute_ops *ops, const struct model *model, in
     const int32_t *table[] = {blocks};
     for (int i = 0; i < LENGTH; i++)
         place[i] = i;
-    struct compute_limits limits = {LENGTH, ARRAY_LEN(blocks), LENGTH, LENGTH, 2};
-    struct batch b = {LENGTH, ids, place, seq, 1, starts, length, table, LENGTH, place};
+    struct compute_limits limits = {
+        .max_context = LENGTH, .n_blocks = ARRAY_LEN(blocks), .batch_tok = LENGTH, .want_rows = LENGTH, .threads = 2};
+    struct batch b = {.n_tok = LENGTH,
+                      .ids = ids,
+                      .pos = place,
+                      .seq = seq,
+                      .n_seq = 1,
+                      .q_start = starts,
+                      .ctx_len = length,
+                      .block_tab = table,
+                      .n_want = LENGTH,
+                      .want = place};
     struct compute *c = ops->open(model, &limits, &why);
     cr_assert(c, "%s", why.at);
     ops->forward(c, &b, logits);
