@@ -58,6 +58,7 @@ backends/decode/cpu.c test_compute.c the same
 backends/decode/decode_plan.c test_decode.c the plan of a directory is asked of the door
 backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
+backends/decode/model_family.c test_model.c the same
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
