@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void put(const char *path, const char *text, time_t at) {
     FILE *f = fopen(path, "w");

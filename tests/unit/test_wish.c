@@ -60,7 +60,7 @@ Test(wish, a_wrong_one_is_told_which_member) {
         {"{\"team\":\"search\",\"expires\":\"soon\"}", "expires: expected"},
         {"{\"team\":\"search\",\"budgets\":[{\"limit\":\"5 EUR\",\"period\":\"month\"}]}", "budgets: expected money"},
         {"{\"team\":\"search\",\"budgets\":{}}", "budgets: budgets must be a list"},
-        {"{\"team\":\"search\",\"strict\":true}", "strict is not supported yet"},
+        {"{\"team\":\"search\",\"strict\":true}", "'strict' is not supported yet"},
         {"{\"team\":\"search\",\"role\":\"admin\"}", "role: 'admin' is no role"},
         {"{\"team\":\"search\",\"expirs\":\"x\"}", "did you mean 'expires'?"},
         {"{\"team\":\"search\",\"owner\":\"${HOME}\"}", NULL},
