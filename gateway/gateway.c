@@ -237,6 +237,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
+    budget_replay_log(g->budget, NULL); /* corrections made from now on are our log's */
     record_conf(g, "loaded");
     gateway_hear_news(g);
     overrides_review(g);
