@@ -8,6 +8,7 @@
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
+#include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
@@ -329,6 +330,7 @@ static void make_rooms(struct gateway *g) {
     g->keys = keys_new();
     g->recent = recent_new();
     list_init(&g->finance_jobs);
+    list_init(&g->lookups);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -444,6 +446,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    lookups_stop(g);
     adapters_stop(g);
     if (g->audit) {
         cut_off(g);
