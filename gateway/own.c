@@ -353,7 +353,6 @@ void answer_request(struct request *r) {
     } else {
         r->status = 0;
         r->err = ERR_NOT_FOUND;
-        snprintf(r->message, sizeof(r->message),
-                 "No request of this key in the last 24 hours has this id.");
+        snprintf(r->message, sizeof(r->message), "No request of this key in the last 24 hours has this id.");
     }
 }
