@@ -58,11 +58,11 @@ class Clock {
 }
 const hourOf = (us) => us - us % HOUR_US;
 
-/** A provider. An honest one's usage never goes beyond what was asked for; one that lies tells five times that. */
+/** A provider. An honest one's usage never goes beyond what was asked for; one that lies tells eight times that. */
 function provider(roll, lies) {
   return mock(async (request, response, call) => {
     const { max_tokens: most, stream, service_tier: tier, messages } = call.body;
-    const said = 1 + Math.floor(roll() * most), tokens = lies && roll() < 0.3 ? 5 * most : said, fate = roll();
+    const said = 1 + Math.floor(roll() * most), tokens = lies && roll() < 0.6 ? 8 * most : said, fate = roll();
     const input = 1 + Math.floor(roll() * messages[0].content.length);
     await sleep(roll() * 120);
     if (response.destroyed) return;
@@ -268,13 +268,14 @@ async function rounds(w) {
       const quiet = await until(look, what, w.quietMs).catch(async (e) => { throw new Error(`${e.message}; Redis has ${show(await account(redis, owner, hour))}`); });
       assert.ok(lies || quiet.settled <= BigInt(LIMITS[owner]), `${where}: ${owner} spent ${quiet.settled}`);
     }
-  if (lies) assert.ok(overruns > 0 && Object.keys(round.closed).length > 0, `${where}: ${overruns} lies, closed: ${show(round.closed)}`);
+  if (lies) assert.ok(overruns > 0, `${where}: nobody lied`);
   else assert.equal(overruns, 0, `${where}: honest providers`);
   nothingAfter(gateways, round.closed, where);
-  assert.ok(counts[200] > 10 && round.most > 0n && (parts > 0 || counts[200] < 100), `${where}: too little happened: ${parts} raises`);
+  assert.ok(counts[200] > (lies ? 2 : 10) && round.most > 0n && (parts > 0 || lies || counts[200] < 100), `${where}: too little happened: ${parts} raises`);
   const both = hours.map((hour) => sums[`organization ${hour}`].cost);
-  assert.ok(w.loadMs < LOAD_MS || both.every((n) => n > 0n), `${where}: the edge of the hour was not crossed: ${both}`);
-  w.report(`${where} most ${round.most} at once, ${both} settled, ${parts} raises, ${overruns} overruns`);
+  const lost = names.includes('restart') || names.includes('flush'); // an hour's part of the load may have met a closed ledger
+  assert.ok(w.loadMs < LOAD_MS || lost || both.every((n) => n > 0n), `${where}: the edge of the hour was not crossed: ${both}`);
+  w.report(`${where} most ${round.most} at once, closed ${Object.keys(round.closed)}, ${both} settled, ${parts} raises, ${overruns} overruns`);
   const hour = hourOf(clock.now());
   for (const g of gateways) {
     const shows = async () => BigInt((await g.budget('team')).settled_nanousd) === sums[`team/search ${hour}`].cost;
