@@ -6,8 +6,7 @@
  * swaps the pointer and lets running requests end on the one they began with. State that outlives a conf (leases,
  * health, pools, limiters) is keyed by names, never by pointers into a conf.
  *
- * Every directive stands once, in the table of conf/directives*.c: name, type, default, unit, bounds, live or restart,
- * prose. `tollgate check`, `schema` and `config` print from that table. */
+ * Every directive stands once, in the table of conf/directives*.c; `check`, `schema` and `config` print from it. */
 #ifndef TOLLGATE_CONF_H
 #define TOLLGATE_CONF_H
 
@@ -427,7 +426,6 @@ struct conf *conf_take(struct conf *c);
 void conf_drop(struct conf *c); /* c may be NULL */
 /* The directives that differ and need a restart, as sentences; empty when the new conf can be swapped in. */
 void conf_restart_needed(const struct conf *running, const struct conf *next, struct str *out);
-
 /* The same files once more, as the running conf read them, with state as it is now: after an act, so that files which
  * somebody is editing do not come into force by it. Price files and ${...} are read again. NULL with a report. */
 must_check struct conf *conf_with_state(struct conf *running, struct conf_report *report);
