@@ -143,8 +143,7 @@ static const struct directive adapters_rows[] = {
      .min = 100 * US_PER_MS, .max = US_PER_DAY, .prose = "How often the folder is looked at."},
     {"pin", TYPE_TEXTS, RESTART, .offset = offsetof(struct conf_backend, decode.pins),
      .count_offset = offsetof(struct conf_backend, decode.n_pins), .prose = "Names that stay in memory."},
-    {"keep_versions", TYPE_COUNT, RESTART, AT(conf_backend, decode.keep_versions), .fallback = "5", .min = 1,
-     .max = 1000, .prose = "Pushed versions of a name that are kept."},
+    LATER("keep_versions", "How many pushed versions of a name are kept."),
 };
 static const struct section adapters_section = {
     .name = "adapters", ROWS(adapters_rows), .size = sizeof(struct conf_backend)};
@@ -310,8 +309,7 @@ static const struct directive key_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},
-    {"strict", TYPE_BOOL, 0, AT(conf_key, strict), .fallback = "false",
-     .prose = "Refuse a call rather than leave a field of it out."},
+    LATER("strict", "Refuse a call rather than leave a field of it out."),
     {"fallback", TYPE_WORD, 0, AT(conf_key, fallback), .fallback = "any", WORDS("any", "same-model", "none"),
      .prose = "How far its calls may fall where they do not say so themselves."},
 };

@@ -9,6 +9,7 @@
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
+#include "gateway/lookup.h"
 #include "gateway/peers.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
@@ -237,6 +238,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
+    budget_replay_log(g->budget, NULL); /* corrections made from now on are our log's */
     conf_record(g, "loaded");
     gateway_hear_news(g);
     overrides_review(g);
@@ -290,6 +292,14 @@ static bool have_admin_token(struct gateway *g, struct str *why) {
     if (!g->start)
         return admin_token_make(g->conf, g->admin_token, why);
     snprintf(g->admin_token, sizeof(g->admin_token), "%s", g->start->admin_token);
+    return true;
+}
+
+static bool load_overrides(struct gateway *g, struct str *why) {
+    if (!overrides_load(g->overrides, g->conf, g->started_us, why))
+        return false;
+    if (g->worker == 0 && !overrides_compact(g->overrides, g->conf))
+        log_warn("the overrides in %s could not be written anew; they stay as they are", g->conf->state_directory);
     return true;
 }
 
@@ -348,6 +358,7 @@ static void make_rooms(struct gateway *g) {
     g->keys = keys_new();
     g->recent = recent_new();
     list_init(&g->finance_jobs);
+    list_init(&g->lookups);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -362,7 +373,7 @@ static struct gateway *open_house(struct gateway *g, struct str *why) {
     snprintf(g->chain, sizeof(g->chain), "%s.%d", conf->node, g->worker);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && have_admin_token(g, why) &&
+    if (state_make(conf, why) && load_overrides(g, why) && have_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
         listen_all(g, why) && engines_open(g, why) && open_audit(g, why)) {
         peers_open(g);
@@ -431,6 +442,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    lookups_stop(g);
     adapters_stop(g);
     peers_close(g);
     if (g->audit) {

@@ -1,5 +1,5 @@
 /* Overrides in memory and in their file. Always true here: what is in force stands in the file, as a whole line; the last
- * line of a name counts; a torn last line was promised to nobody. */
+ * line of a name counts; a torn last line was promised to nobody; the file never grows past what a start reads. */
 #include "gateway/override.h"
 
 #include "gateway/base/clock.h"
@@ -16,10 +16,12 @@
 #define FILE_NAME "overrides.jsonl"
 #define FILE_BYTES_MAX (16 << 20)
 #define LINE_BYTES_MAX 4096
+#define LINES_FREE ((size_t)1024) /* lines that count no more, above which the file is written anew */
 
 struct overrides {
-    struct map by_name; /* struct override, owned */
-    off_t size;         /* of the file when it was looked at last; it only ever grows */
+    struct map by_name;  /* struct override, owned */
+    size_t lines, bytes; /* of the file */
+    struct stat seen;    /* the file when it was looked at last */
 };
 
 struct overrides *overrides_new(void) {
@@ -107,10 +109,11 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
     snprintf(path, sizeof(path), "%s/" FILE_NAME, c->state_directory);
     str_init(&text, FILE_BYTES_MAX);
     good = read_file(path, &text);
+    o->bytes = text.n;
     if (!good)
         str_printf(why, "%s: cannot be read\n", path);
     rest = str_span(&text);
-    while (good && memchr(rest.at, '\n', rest.n) && span_cut(&rest, '\n', &line)) {
+    while (good && rest.n && memchr(rest.at, '\n', rest.n) && span_cut(&rest, '\n', &line)) {
         number++;
         good = line.n == 0 || read_line(line, &v);
         if (!good)
@@ -120,22 +123,28 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
         else if (line.n)
             forget(o, v.name);
     }
+    o->lines = (size_t)number;
     str_fini(&text);
     return good;
 }
 
-static off_t size_of_file(const struct conf *c) {
+/* Whether it is another file, or another length, than last time. */
+static bool has_changed(struct overrides *o, const struct conf *c) {
     char path[512];
-    struct stat st;
+    struct stat now = {0};
     snprintf(path, sizeof(path), "%s/" FILE_NAME, c->state_directory);
-    return stat(path, &st) == 0 ? st.st_size : 0;
+    if (stat(path, &now) != 0)
+        now = (struct stat){0};
+    bool same = now.st_ino == o->seen.st_ino && now.st_size == o->seen.st_size &&
+                now.st_mtim.tv_sec == o->seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == o->seen.st_mtim.tv_nsec;
+    o->seen = now; /* what is written from now on is another length once more */
+    return !same;
 }
 
 bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
                       void (*gone)(const struct override *v, void *user), void *user) {
-    off_t size = size_of_file(c);
     struct str why;
-    if (size == o->size)
+    if (!has_changed(o, c))
         return false;
     struct overrides *next = overrides_new(), was = *o;
     str_init(&why, 1024);
@@ -144,29 +153,52 @@ bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
         for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e))
             if (!map_find(&next->by_name, span_from(e->key, e->n)))
                 gone(e->value, user);
-        o->by_name = next->by_name;
+        *o = *next;
+        o->seen = was.seen;
         next->by_name = was.by_name;
     } else {
         log_error("overrides were changed in state, but cannot be read: %s", why.at ? why.at : "");
     }
-    o->size = size; /* what is written meanwhile makes it larger once more */
     str_fini(&why);
     overrides_free(next);
     return good;
 }
 
-static bool append(const struct conf *c, const struct override *v) {
+/* Only the lines that count; the file as it was stays where that fails. */
+static bool write_anew(struct overrides *o, const struct conf *c) {
+    struct str text;
+    str_init(&text, FILE_BYTES_MAX);
+    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e))
+        write_line(e->value, &text);
+    bool good = !text.over && conf_state_replace(c, FILE_NAME, str_span(&text));
+    if (good) {
+        o->lines = o->by_name.n;
+        o->bytes = text.n;
+    }
+    str_fini(&text);
+    return good;
+}
+
+bool overrides_compact(struct overrides *o, const struct conf *c) {
+    return o->lines <= o->by_name.n || write_anew(o, c);
+}
+
+static bool append(struct overrides *o, const struct conf *c, const struct override *v) {
     struct str line;
+    bool worn = o->lines >= o->by_name.n + LINES_FREE && !write_anew(o, c);
     str_init(&line, LINE_BYTES_MAX);
     write_line(v, &line);
-    bool good = !line.over && conf_state_append(c, FILE_NAME, str_span(&line));
+    bool fits = !line.over && (!worn || o->bytes + line.n <= FILE_BYTES_MAX);
+    bool good = fits && conf_state_append(c, FILE_NAME, str_span(&line));
+    o->lines += good;
+    o->bytes += good ? line.n : 0;
     str_fini(&line);
     return good;
 }
 
 bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v) {
     bool room = o->by_name.n < OVERRIDES_MAX || map_find(&o->by_name, span_of(v->name));
-    if (!room || !append(c, v))
+    if (!room || !append(o, c, v))
         return false;
     keep(o, v);
     return true;
@@ -178,7 +210,7 @@ bool overrides_end(struct overrides *o, const struct conf *c, const char *name) 
         return true;
     struct override ended = *v;
     ended.until_us = ended.since_us;
-    if (!append(c, &ended))
+    if (!append(o, c, &ended))
         return false;
     forget(o, ended.name);
     return true;

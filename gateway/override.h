@@ -35,6 +35,8 @@ must_check bool overrides_load(struct overrides *o, const struct conf *c, int64_
  * is told to `gone`. True when something may have changed. */
 must_check bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
                                  void (*gone)(const struct override *v, void *user), void *user);
+/* Leaves in the file what counts: at a start, and by itself when it has grown. The one writer is the gateway. */
+must_check bool overrides_compact(struct overrides *o, const struct conf *c);
 /* Durable before it is in force; an older one of its name ends. False: state cannot be written, or there are too many. */
 must_check bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v);
 must_check bool overrides_end(struct overrides *o, const struct conf *c, const char *name);

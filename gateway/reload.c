@@ -27,7 +27,7 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
-    watch_conf_changed(g);
+    watch_conf_changed(g, strcmp(what, "reloaded") == 0);
     conf_record(g, what);
     overrides_review(g);
 }
@@ -63,6 +63,20 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         return dry_run;
     }
     gateway_swap(g, next, "reloaded");
+    return true;
+}
+
+bool gateway_reread(struct gateway *g, struct str *report) {
+    struct conf_report problems;
+    conf_report_init(&problems);
+    struct conf *next = conf_with_state(g->conf, &problems);
+    conf_report_print(&problems, report);
+    conf_report_fini(&problems);
+    if (!next || !tune(g, next, report)) {
+        conf_drop(next);
+        return false;
+    }
+    gateway_swap(g, next, "files");
     return true;
 }
 
