@@ -133,8 +133,7 @@ test('two workers: no budget is passed, a raise, a pause and a revocation reach 
   limit = 2000000n;
   const since = settledBy(g);
   await sleep(2000);
-  await many(g, 12, small);
-  await until(() => settledBy(g).every((n, i) => n > since[i]), 'both to allow more after a raise');
+  await until(async () => { await many(g, 12, small); return settledBy(g).every((n, i) => n > since[i]); }, 'both to allow more after a raise');
   await drainDry();
   await until(async () => (await g.budget('team')).settled_nanousd === Number(spent()), 'the admin port to tell the spending of both');
 
