@@ -342,6 +342,7 @@ struct conf {
     struct {
         int64_t output_cap_tok;
         int64_t floor_tok;                     /* fewest output tokens that a clamped call is left with */
+        int64_t slice;                         /* of a limit, leased at once; over FACTOR_ONE; 0: none */
         int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
     } hold;
     struct {

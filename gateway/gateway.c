@@ -418,6 +418,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
+    budget_rest(g->budget);
     while ((requests_open(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }

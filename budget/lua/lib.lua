@@ -5,7 +5,7 @@
 --   e epoch   u closed until   n newest time ever seen   ops who -> last operation   seen who -> when it was last here
 --   boot who -> boot
 --   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls, c:WHO and v:WHO what each log contributed
---   l:WHO id -> lease    t:WHO id -> tombstone of an expired lease    x leases by expiry    o owner -> held
+--   l:WHO id -> lease (held, accounts, owners; of a slice: spent)    t:WHO id -> tombstone of an expired lease    x leases by expiry    o owner -> held
 --
 -- Amounts are int64 in decimal text. Lua's numbers are doubles, so an amount is only ever compared in two exact halves,
 -- thousands of millions and the rest, and added by HINCRBY. Nothing is written before everything was checked.
