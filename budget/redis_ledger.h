@@ -14,7 +14,7 @@
  *     redis_call.c    open calls, and tallies (contributions)     redis_settle.c the queue of settles
  *     redis_rate.c    requests, tokens, slots                     redis_news.c   warnings, refusals, overruns
  *     redis_sync.c    hello, telling, renewing                    redis_job.c    scripts under way
- *     redis_words.c   arguments and replies               redis_slice.c  money leased in advance
+ *     redis_words.c   arguments and replies               redis_slice.c, redis_slice_tell.c: in advance
  *
  * A slice is one lease of a process for many calls of a key: it stands in Redis as held, and its process divides it. Of a
  * slice two sums that never go down are told, what was granted to it and what its calls spent, and it holds the difference;
@@ -41,17 +41,17 @@
 #define BATCH_TALLIES 256             /* likewise */
 #define SETTLES_MAX 65536             /* that wait for Redis; beyond it leases expire by themselves and are corrected */
 #define STALE_TRIES 3                 /* an operation overtaken on its way is numbered anew */
-#define TALLY_KEPT_US (2 * US_PER_DAY)         /* after its period: a call may still settle in it */
-#define ACCOUNT_KEPT_S (100 * 24 * 3600)       /* in Redis, after the last change: sweeping, not money */
-#define SLICES_MAX 256                         /* of a process; calls of more keys are held one by one */
-#define BATCH_SLICES 64                        /* told in one script */
-#define SLICE_LIVES_US (2 * US_PER_S)          /* since it was renewed: it is held from; a second before it is charged */
-#define SLICE_IDLE_US (2 * US_PER_S)           /* unused for so long it is given back */
-#define SLICE_RETRY_US US_PER_S                /* after Redis had nothing for it */
-#define SLICE_OF_LEFT 8                        /* a slice is never more than this part of what is left of a limit, */
-#define SLICE_OF_SHARE 8                       /* nor of what one key or team may hold, */
-#define SLICE_CALLS 4                          /* and none at all where it would cover fewer calls */
-#define TALLY_SWEEP 16                         /* looked at in a tick */
+#define TALLY_KEPT_US (2 * US_PER_DAY)   /* after its period: a call may still settle in it */
+#define ACCOUNT_KEPT_S (100 * 24 * 3600) /* in Redis, after the last change: sweeping, not money */
+#define SLICES_MAX 256                   /* of a process; calls of more keys are held one by one */
+#define BATCH_SLICES 64                  /* told in one script */
+#define SLICE_LIVES_US (2 * US_PER_S)    /* since it was renewed: it is held from; a second before it is charged */
+#define SLICE_IDLE_US (2 * US_PER_S)     /* unused for so long it is given back */
+#define SLICE_RETRY_US US_PER_S          /* after Redis had nothing for it */
+#define SLICE_OF_LEFT 8                  /* a slice is never more than this part of what is left of a limit, */
+#define SLICE_OF_SHARE 8                 /* nor of what one key or team may hold, */
+#define SLICE_CALLS 4                    /* and none at all where it would cover fewer calls */
+#define TALLY_SWEEP 16                   /* looked at in a tick */
 #define ACCOUNT_NAME_MAX (SCOPE_NAME_MAX + 24) /* "team/search/month@UTC/1793491200": a budget and its period's begin */
 #define EPOCH_MAX 40
 #define BASE_MAX 128
@@ -120,23 +120,24 @@ struct instant { /* when something was sent, by both clocks */
 };
 
 struct slice {
-    struct open_call call; /* first member: a lease like any other; its cost and overrun are of ended calls, not booked */
+    struct open_call
+        call; /* first member: a lease like any other; its cost and overrun are of ended calls, not booked */
     struct link in_slices;
-    int64_t granted;  /* in all, of which Redis surely knows */
-    int64_t spent;    /* in all, by calls that ended and are booked: never more than was held for them */
-    int64_t told;     /* of it: Redis knows */
-    int64_t spending; /* by those that are not booked */
-    int64_t used;     /* by open calls */
-    int n_calls;      /* that are open */
-    int64_t asked;    /* granted, if all that is under way is */
-    int n_asked;      /* questions under way; meanwhile it is neither made smaller nor ended */
-    int64_t share;    /* as conf has it: struct ledger_ask */
-    int64_t goal;     /* how much of it may lie unused, as judged last */
-    bool less;        /* what is unused is to be given back, and is not used meanwhile */
-    bool retired;     /* of an older set of budgets, or period: ends with its last call */
+    int64_t granted;              /* in all, of which Redis surely knows */
+    int64_t spent;                /* in all, by calls that ended and are booked: never more than was held for them */
+    int64_t told;                 /* of it: Redis knows */
+    int64_t spending;             /* by those that are not booked */
+    int64_t used;                 /* by open calls */
+    int n_calls;                  /* that are open */
+    int64_t asked;                /* granted, if all that is under way is */
+    int n_asked;                  /* questions under way; meanwhile it is neither made smaller nor ended */
+    int64_t share;                /* as conf has it: struct ledger_ask */
+    int64_t goal;                 /* how much of it may lie unused, as judged last */
+    bool less;                    /* what is unused is to be given back, and is not used meanwhile */
+    bool retired;                 /* of an older set of budgets, or period: ends with its last call */
     bool untold, in_batch, again; /* on the list, told in the batch under way, and changed meanwhile */
     struct link in_untold;
-    int64_t batch_spent; /* as that batch tells it */
+    int64_t batch_spent;       /* as that batch tells it */
     int64_t used_us, retry_us; /* wall: used last; not asked for more before */
     struct instant renewed, renewing;
     int64_t renewing_op;
@@ -149,7 +150,18 @@ enum ledger_state {
     LEDGER_READY,
 };
 
-enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_RATE, JOB_MARK, JOB_SLICE, JOB_KINDS };
+enum job_kind {
+    JOB_HELLO,
+    JOB_TELL,
+    JOB_RESTORE,
+    JOB_SETTLE,
+    JOB_RENEW,
+    JOB_LOOK,
+    JOB_RATE,
+    JOB_MARK,
+    JOB_SLICE,
+    JOB_KINDS
+};
 
 struct redis_ledger {
     struct redis *redis; /* not owned */
@@ -157,7 +169,7 @@ struct redis_ledger {
     char base[BASE_MAX]; /* how every key begins */
     int64_t timeout_us;
     enum conf_when_down when_down;
-    void *memory;  /* owned: all that this process knows by itself */
+    void *memory; /* owned: all that this process knows by itself */
     enum ledger_state state;
     char epoch[EPOCH_MAX], boot[EPOCH_MAX]; /* names of this data in Redis, and of this process */
     int64_t op;                             /* the last operation that was sent */
@@ -291,7 +303,8 @@ enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, s
 /* The local ledger is told of what Redis granted. */
 void memory_follow(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
 
-/* redis_slice.c */
+/* redis_slice.c, redis_slice_tell.c */
+void slice_untold(struct redis_ledger *l, struct slice *s); /* is to be told of */
 struct slice *slice_find(const struct redis_ledger *l, const struct ledger_ask *ask);
 /* Holds from a slice, or moves a hold in one, without asking. False: none covers it. */
 bool slice_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
@@ -313,8 +326,8 @@ void slices_rest(struct redis_ledger *l);
 void slices_tick(struct redis_ledger *l);
 void slices_lost(struct redis_ledger *l); /* by Redis */
 void slices_book(struct redis_ledger *l);
-void slices_put(struct redis_ledger *l, struct words *w);     /* into a batch of settles */
-void slices_told(struct redis_ledger *l, bool good);          /* that batch is answered */
+void slices_put(struct redis_ledger *l, struct words *w); /* into a batch of settles */
+void slices_told(struct redis_ledger *l, bool good);      /* that batch is answered */
 void slice_renewing(struct slice *s, const struct job *j);
 void slices_renewed(struct redis_ledger *l, const struct job *j);
 int64_t slice_lease(const struct slice *s); /* what its lease holds */

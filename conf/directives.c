@@ -185,7 +185,8 @@ static const struct directive hold_rows[] = {
     {"floor", TYPE_COUNT, 0, AT(conf, hold.floor_tok), .fallback = "256", .min = 1, .max = 10000000,
      .prose = "Fewest output tokens that a clamped call is left with."},
     {"slice", TYPE_PERCENT, 0, AT(conf, hold.slice), .fallback = "2%", .min = 0, .max = FACTOR_ONE / 2,
-     .prose = "Share of a budget that a process may lease from Redis at once, to hold from it without asking; 0%: none."},
+     .prose =
+         "Share of a budget that a process may lease from Redis at once, to hold from it without asking; 0%: none."},
     {"max_share_key", TYPE_PERCENT, 0, AT(conf, hold.max_share_key), .fallback = "25%", .min = 1, .max = FACTOR_ONE,
      .prose = "Share of a team's budget that one key's calls in flight may hold."},
     {"max_share_team", TYPE_PERCENT, 0, AT(conf, hold.max_share_team), .fallback = "50%", .min = 1, .max = FACTOR_ONE,

@@ -1,7 +1,7 @@
 // The adversary: gateways that share budgets over one Redis, clients that hang up, providers that fail, processes killed,
 // Redis frozen, restarted and emptied, a budget lowered, all at times that a seed decides. At every instant no limit is
 // passed; when all is quiet nothing is open, and the logs and Redis agree to the nano-dollar.
-// ADVERSARY_ROUNDS, ADVERSARY_PROCESSES, ADVERSARY_SEED: the long form (make soak).
+// ADVERSARY_ROUNDS, ADVERSARY_PROCESSES, ADVERSARY_SEED, ADVERSARY_SLICE: the long form (make soak).
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -48,7 +48,7 @@ const conf = (node, up, redis, team) => (dir) => confOf(dir, {
   redis: { url: redis.url, timeout: '250ms', when_down: { budget: 'refuse' } },
   backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: [PROVIDER_KEY], models: {
     cheap: { price: { input: '0 USD/1M', output: '0.01 USD/1' } }, dear: { price: { input: '0 USD/1M', output: '0.03 USD/1' } } } } },
-  aliases: { cheap: 'up/cheap', dear: 'up/dear' }, hold: { max_share_key: '100%', max_share_team: '100%' },
+  aliases: { cheap: 'up/cheap', dear: 'up/dear' }, hold: { slice: process.env.ADVERSARY_SLICE ?? '40%', max_share_key: '100%', max_share_team: '100%' },
   teams: { search: teamOf({ budgets: [{ limit: dollars(team), period: 'month' }], keys: [
     { ...teamOf().keys[0], budgets: [{ limit: dollars(LIMITS['key/testkey1']), period: 'month' }] }, teamOf({}, OTHER_KEY, 'testkey2').keys[0]] }) },
   organization: { budgets: [{ limit: dollars(LIMITS.organization), period: 'month' }] },
