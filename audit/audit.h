@@ -97,7 +97,7 @@ struct audit_record {
     const struct conf_label *labels;
     size_t n_labels;
     const char *idempotency_key;
-    int64_t admitted_us; /* instant of its admit, for settle; 0: never admitted */
+    int64_t admitted_us; /* the instant whose periods it belongs to: when it was held; 0: never admitted */
     int status;          /* what the client was told */
     const char *code;    /* err_code */
     const struct audit_attempt *attempts;
@@ -211,6 +211,9 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The same without files that end before `since_us`, as far as their names tell. */
+must_check bool audit_read_since(const char *directory, int64_t since_us,
+                                 bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);
 /* The frame that every record has, read without JSON. */
 struct audit_frame {
     uint64_t seq;

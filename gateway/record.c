@@ -127,6 +127,7 @@ uint64_t record_hold(struct request *r) {
             now_us);
     struct audit_record record = {.kind = raised ? AUDIT_HOLD : AUDIT_ADMIT,
                                   .hold_nanousd = r->hold.lease.nanousd,
+                                  .admitted_us = raised ? 0 : r->held_us,
                                   .plan = plan,
                                   .n_plan = (size_t)r->plan.n};
     record_of(r, &record);

@@ -1,6 +1,6 @@
 -- Ends leases, adds what the log has settled by now, and tells what slices spent of it. Sent again and again until it is
 -- answered. Of a slice: all that it spent, and all that is granted to it where that became less ("": as it is).
---   n {id} n {account settled overrun keep_s} n {id spent granted}
+--   n {id} n {account settled overrun lowered keep_s} n {id spent granted}
 -- -> OK {settled held overrun calls}...   EPOCH   STALE
 local no = begin()
 if no then return no end
@@ -36,7 +36,7 @@ for _ = 1, tonumber(take()) do
   slice(take(), take(), take())
 end
 local answer = {'OK'}
-for i = first, last, 4 do
+for i = first, last, 5 do
   for _, word in ipairs({told(ARGV[i])}) do
     answer[#answer + 1] = word
   end

@@ -58,6 +58,7 @@ backends/decode/cpu.c test_compute.c the same
 backends/decode/decode_plan.c test_decode.c the plan of a directory is asked of the door
 backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
+backends/decode/model_family.c test_model.c the same
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
@@ -65,7 +66,18 @@ backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the 
 backends/decode/adapters_acts.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_names.c test_decode_adapters.c the same
-backends/decode/template_tight.c test_template.c a tight template is a template
+backends/decode/jinja_call.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_eval.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_filter.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_lex.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_parse.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_parse_expression.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_run.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_test.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_text.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_value.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/tokenizer_added.c test_tokenizer.c added tokens are seen in what is encoded
+backends/decode/unicode_nfc_tables.c test_unicode_nfc.c the tables of one function
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
 backends/decode/unicode_tables.c test_pretoken.c the same
