@@ -274,6 +274,14 @@ static bool make_admin_token(struct gateway *g, struct str *why) {
     return state_write_word(state_admin_token_path(g->conf, path, sizeof(path)), g->admin_token, why);
 }
 
+static bool load_overrides(struct gateway *g, struct str *why) {
+    if (!overrides_load(g->overrides, g->conf, g->started_us, why))
+        return false;
+    if (!overrides_compact(g->overrides, g->conf))
+        log_warn("the overrides in %s could not be written anew; they stay as they are", g->conf->state_directory);
+    return true;
+}
+
 static void on_signal(evutil_socket_t number, short what, void *arg) {
     struct gateway *g = arg;
     struct str report;
@@ -350,7 +358,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && make_admin_token(g, why) &&
+    if (state_make(conf, why) && load_overrides(g, why) && make_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
         listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
