@@ -339,70 +339,6 @@ static void redis_replay(void *store, const struct ledger_ask *ask) {
     tallies_replay(l, ask);
 }
 
-struct view {
-    const struct redis_ledger *l;
-    void (*see)(const struct ledger_account *a, void *user);
-    void *user;
-};
-
-static void see_shared(const struct ledger_account *a, void *user) {
-    const struct view *v = user;
-    struct ledger_account all = *a;
-    struct tally *t = tally_said(v->l, a->name, a->from_us);
-    if (t) {
-        t->shown = true;
-        all.settled_nanousd = t->said.settled;
-        all.held_nanousd = t->said.held;
-        all.overrun_nanousd = t->said.overrun;
-        all.in_flight = t->said.calls;
-    }
-    v->see(&all, v->user);
-}
-
-/* Budgets of which this process has held nothing yet, and others have. */
-static void see_others(const struct tally *t, const struct view *v) {
-    struct ledger_account a = {.owner = t->owner,
-                               .level = t->terms.level,
-                               .period = t->terms.period,
-                               .from_us = t->from_us,
-                               .to_us = t->to_us,
-                               .settled_nanousd = t->said.settled,
-                               .held_nanousd = t->said.held,
-                               .overrun_nanousd = t->said.overrun,
-                               .in_flight = t->said.calls};
-    memcpy(a.name, t->terms.name, sizeof a.name);
-    v->see(&a, v->user);
-}
-
-static void redis_each(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user),
-                       void *user) {
-    struct redis_ledger *l = store;
-    struct view v = {l, see, user};
-    ledger_memory_ops.each(l->memory, now_us, see_shared, &v);
-    for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
-        struct tally *t = container_of(k, struct tally, in_all);
-        if (!t->shown && t->log->own && t->seen && t->owner[0] && now_us < t->to_us)
-            see_others(t, &v);
-        t->shown = false;
-    }
-}
-
-/* Where a view counts what an account of this owner has; NULL: it is another's. */
-static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_view *out) {
-    static const enum period periods[] = {PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIOD_TOTAL};
-    int64_t *to[] = {&out->day_nanousd, &out->week_nanousd, &out->month_nanousd, &out->total_nanousd};
-    size_t n = strlen(owner);
-    if (strncmp(t->account, owner, n) != 0 || t->account[n] != '/')
-        return NULL;
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++) {
-        size_t length = strlen(period_names[periods[i]]);
-        if (strncmp(t->account + n + 1, period_names[periods[i]], length) == 0 && t->account[n + 1 + length] == '@')
-            return to[i];
-    }
-    return NULL;
-}
-
-/* What all have settled, as Redis said last; without Redis what this process has settled may be more. */
 static void redis_spend(void *store, const char *owner, int64_t now_us, struct spend_view *out) {
     struct redis_ledger *l = store;
     ledger_memory_ops.spend(l->memory, owner, now_us, out);
@@ -503,7 +439,7 @@ const struct ledger_ops ledger_redis_ops = {.rate = redis_rate,
                                             .raise = redis_raise,
                                             .settle = redis_settle,
                                             .replay = redis_replay,
-                                            .each = redis_each,
+                                            .each = views_each,
                                             .spend = redis_spend,
                                             .watch = redis_watch_news,
                                             .free = redis_free,

@@ -301,6 +301,9 @@ void news_refused(struct redis_ledger *l, struct tally *t);
 void news_mark_again(struct redis_ledger *l); /* Redis has lost its marks */
 void news_of_memory(const struct budget_news *n, void *user);
 
+/* Every budget with numbers of all processes, as ledger_ops.each has it. */
+void views_each(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user);
+
 /* redis_down.c */
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
 enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, struct lease *lease, struct hold_op *op);

@@ -356,9 +356,8 @@ struct conf {
     } audit;
     struct {
         int64_t output_cap_tok;
-        int64_t floor_tok;                     /* fewest output tokens that a clamped call is left with */
-        int64_t slice;                         /* of a limit, leased at once; over FACTOR_ONE; 0: none */
-        int64_t max_share_key, max_share_team; /* over FACTOR_ONE */
+        int64_t floor_tok;                            /* fewest output tokens that a clamped call is left with */
+        int64_t slice, max_share_key, max_share_team; /* over FACTOR_ONE; slice 0: none */
     } hold;
     struct {
         int64_t size_bytes, ttl_us;
