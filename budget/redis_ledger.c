@@ -339,6 +339,23 @@ static void redis_replay(void *store, const struct ledger_ask *ask) {
     tallies_replay(l, ask);
 }
 
+/* Where a view counts what an account of this owner has; NULL: it is another's. */
+static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_view *out) {
+    static const enum period periods[] = {PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIOD_TOTAL};
+    int64_t *to[] = {&out->day_nanousd, &out->week_nanousd, &out->month_nanousd, &out->total_nanousd};
+    size_t n = strlen(owner);
+    if (strncmp(t->account, owner, n) != 0 || t->account[n] != '/')
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(periods); i++) {
+        size_t length = strlen(period_names[periods[i]]);
+        if (strncmp(t->account + n + 1, period_names[periods[i]], length) == 0 && t->account[n + 1 + length] == '@')
+            return to[i];
+    }
+    return NULL;
+}
+
+/* What all have settled, as Redis said last; without Redis what this process has settled may be more. */
+
 static void redis_spend(void *store, const char *owner, int64_t now_us, struct spend_view *out) {
     struct redis_ledger *l = store;
     ledger_memory_ops.spend(l->memory, owner, now_us, out);

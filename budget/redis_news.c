@@ -149,20 +149,3 @@ void views_each(void *store, int64_t now_us, void (*see)(const struct ledger_acc
         t->shown = false;
     }
 }
-
-/* Where a view counts what an account of this owner has; NULL: it is another's. */
-static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_view *out) {
-    static const enum period periods[] = {PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIOD_TOTAL};
-    int64_t *to[] = {&out->day_nanousd, &out->week_nanousd, &out->month_nanousd, &out->total_nanousd};
-    size_t n = strlen(owner);
-    if (strncmp(t->account, owner, n) != 0 || t->account[n] != '/')
-        return NULL;
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++) {
-        size_t length = strlen(period_names[periods[i]]);
-        if (strncmp(t->account + n + 1, period_names[periods[i]], length) == 0 && t->account[n + 1 + length] == '@')
-            return to[i];
-    }
-    return NULL;
-}
-
-/* What all have settled, as Redis said last; without Redis what this process has settled may be more. */
