@@ -4,7 +4,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { appendFileSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT, house, run, simple, until, usual } from './harness.mjs';
 
@@ -163,10 +163,20 @@ test('content.store: full is read back by the key alone, without what redact bla
   await later.text();
   const id = later.headers.get('x-request-id');
   await until(async () => (await show(id)).content, 'content goes on under a new key');
+
+  rmSync(stored().find((f) => f.endsWith('.key'))); // a key that goes behind the gateway's back
+  const lost = await h.g.chat({ messages: [{ role: 'user', content: 'lost' }] });
+  assert.equal(lost.status, 200, await lost.text());
+  assert.ok((await h.g.settled(lost.headers.get('x-request-id'))).cost_nanousd > 0, 'the record is there whatever becomes of the body');
+  await until(() => h.g.records().some((r) => r.what === 'content_lost' && r.request === lost.headers.get('x-request-id')), 'a note of what was lost');
+  assert.equal(await h.g.metric('audit_content_lost_total'), 1);
+  const after = await h.g.chat({ messages: [{ role: 'user', content: 'after' }] });
+  await after.text();
+  await until(async () => (await show(after.headers.get('x-request-id'))).content, 'content goes on');
   await h.g.stop();
   const off = await run(['audit', 'shred', '--team', 'search', '--day', day, '--reason', 'again', '-c', conf]);
   assert.equal(off.code, 0, off.err);
-  assert.match((await show(id)).fault, /by command line: again$/);
+  assert.match((await show(after.headers.get('x-request-id'))).fault, /by command line: again$/);
   const verdict = await run(['audit', 'verify', h.audit, '--key', h.keys.public]);
   assert.equal(verdict.code, 0, verdict.out + verdict.err);
   await h.end();
