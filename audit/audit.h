@@ -99,7 +99,7 @@ struct audit_record {
     const struct conf_label *labels;
     size_t n_labels;
     const char *idempotency_key;
-    int64_t admitted_us; /* instant of its admit, for settle; 0: never admitted */
+    int64_t admitted_us; /* the instant whose periods it belongs to: when it was held; 0: never admitted */
     int status;          /* what the client was told */
     const char *code;    /* err_code */
     const struct audit_attempt *attempts;

@@ -268,7 +268,7 @@ static const struct field fields[] = {
     FIELD(conf_digest, id, CALL | K(START) | K(CONF)),
     FIELD(labels, labels, CALL),
     FIELD(idempotency_key, text, CALL),
-    {"admitted", put_instant, offsetof(struct audit_record, admitted_us), END | K(ADJUST)},
+    {"admitted", put_instant, offsetof(struct audit_record, admitted_us), END | K(ADMIT) | K(ADJUST)},
     FIELD(status, status, END),
     FIELD(code, id, END),
     FIELD(attempts, attempts, END),

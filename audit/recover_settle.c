@@ -53,8 +53,9 @@ void recover_settle(const struct open_admit *open, struct arena *arena, struct a
         const char *text = text_of(json_get(root, texts[i].name), arena);
         memcpy((char *)out + texts[i].at, &text, sizeof text);
     }
-    struct json time = json_get(root, "time"), stream = json_get(root, "stream");
-    if (!clock_parse(json_text(time, arena), &out->admitted_us))
+    struct json admitted = json_get(root, "admitted"), time = json_get(root, "time"), stream = json_get(root, "stream");
+    if (!clock_parse(json_text(admitted, arena), &out->admitted_us) &&
+        !clock_parse(json_text(time, arena), &out->admitted_us))
         out->admitted_us = 0;
     out->stream = stream.kind == JSON_TRUE;
     read_labels(json_get(root, "labels"), arena, out);

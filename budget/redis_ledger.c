@@ -262,7 +262,9 @@ static void redis_rate_end(void *store, struct rate_slip *slip, int64_t tokens_u
 static void redis_replay_log(void *store, const char *log) {
     struct redis_ledger *l = store;
     l->replay = log ? log_get(l, log) : l->own;
-    l->replay->ends = true;
+    l->replay->known_us = l->now_us;
+    if (!l->replay->own) /* of our own, the greeting decides */
+        l->replay->ends = true;
 }
 
 static void redis_replay(void *store, const struct ledger_ask *ask) {

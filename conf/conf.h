@@ -19,6 +19,9 @@
 #include "gateway/base/price.h"
 #include "gateway/base/zone.h"
 
+#include <sys/types.h>
+#include <time.h>
+
 #define CONF_UNLIMITED INT64_C(-1)
 
 enum conf_protocol { PROTOCOL_OPENAI, PROTOCOL_ANTHROPIC, PROTOCOL_DECODE };
@@ -177,7 +180,6 @@ struct conf_key {
     struct conf_limits limits;
     int64_t max_cost_per_call; /* nano-dollars; CONF_UNLIMITED */
     enum key_role role;
-    bool strict; /* a call is refused rather than sent without a field of it */
     enum fallback fallback;
 };
 
@@ -284,6 +286,20 @@ must_check struct span conf_price_bytes(const char *path, struct arena *a, const
 must_check bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a,
                                 const struct price_see *see);
 
+#define CONF_FILE_VALUE_MAX (64 << 10) /* bytes: against ${file:} of something that is no secret */
+/* A file that a ${file:PATH} was read from, as it was then. */
+struct conf_file {
+    const char *path;
+    int64_t bytes; /* -1: it was not there */
+    struct timespec changed;
+    ino_t inode;
+    uint8_t sha256[SHA256_BYTES]; /* zeros: it could not be read */
+    struct conf_file *next;
+};
+void conf_file_look(const char *path, struct conf_file *out); /* without its content */
+void conf_file_read(const char *path, struct conf_file *out);
+bool conf_file_looks_same(const struct conf_file *a, const struct conf_file *b);
+
 struct conf {
     int refs;
     struct arena arena;          /* everything below lives here */
@@ -383,6 +399,7 @@ struct conf {
     size_t n_prices;
     const struct price *price_default; /* prices.unknown; NULL: refuse */
 
+    struct conf_file *files;   /* that ${file:PATH} named, each once */
     struct conf *base;         /* counted: the conf whose files this one was made from; NULL: its own */
     int64_t state_bytes;       /* of keys.jsonl that this conf has taken in */
     struct conf_tree *tree;    /* private: values with their places, for config --effective */
@@ -432,6 +449,8 @@ struct conf_wish {
 must_check bool conf_wish_read(const struct conf *c, struct span json, struct conf_wish *out, struct str *why);
 /* A wish for a key like `key`, which is another: of its account, with all it may and may not do. */
 void conf_wish_like(struct conf *c, const struct conf_key *key, struct conf_wish *out);
+/* One more budget, of a month of UTC. */
+void conf_wish_add_budget(struct conf_wish *w, int64_t limit_nanousd);
 void conf_wish_free(struct conf_wish *w);
 
 /* Acts on state; each is durable when it returns ERR_NONE. conf_with_state sees them. */

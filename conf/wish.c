@@ -128,3 +128,13 @@ void conf_wish_like(struct conf *c, const struct conf_key *key, struct conf_wish
     out->key.revoked = false;
     identify(out);
 }
+
+void conf_wish_add_budget(struct conf_wish *w, int64_t limit_nanousd) {
+    struct conf_key *k = &w->key;
+    struct conf_budget *all = tree_alloc(&w->memory->arena, (k->n_budgets + 1) * sizeof *all);
+    for (size_t i = 0; i < k->n_budgets; i++)
+        all[i] = k->budgets[i];
+    all[k->n_budgets++] =
+        (struct conf_budget){.limit_nanousd = limit_nanousd, .period = PERIOD_MONTH, .zone = zone_get("UTC")};
+    k->budgets = all;
+}

@@ -32,6 +32,9 @@ const char *admin_role(const struct admin_call *c);
 
 void admin_finish(struct admin_call *c);
 
+/* gateway/admin_requests.c */
+void admin_post_request(struct admin_call *c);
+
 /* gateway/admin_keys.c */
 void admin_get_keys(struct admin_call *c);
 void admin_post_keys(struct admin_call *c);

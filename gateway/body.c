@@ -167,6 +167,11 @@ static enum walk begin_body(struct request *r) {
     return WALK_DONE;
 }
 
+static enum walk answer_own(struct request *r) {
+    r->route->answer(r);
+    return go(r, r->err ? STATE_REFUSE : STATE_SETTLE);
+}
+
 enum walk step_body(struct request *r) {
     static enum walk (*const parts[])(struct request * r) = {parse_body, find_alias, read_labels, claim_idempotency};
     if (!r->asked && begin_body(r) != WALK_DONE)
@@ -178,6 +183,8 @@ enum walk step_body(struct request *r) {
         return refuse_body(r, e);
     if (!exchange_body_ended(r->client))
         return WALK_WAIT;
+    if (r->route->kind == ROUTE_OWN)
+        return answer_own(r);
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         if (parts[i](r) != WALK_DONE)
             return WALK_MORE;

@@ -9,6 +9,7 @@
 #include "gateway/alert.h"
 #include "gateway/content.h"
 #include "gateway/keys.h"
+#include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
 #include "gateway/state.h"
@@ -240,6 +241,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
+    budget_replay_log(g->budget, NULL); /* corrections made from now on are our log's */
     record_conf(g, "loaded");
     gateway_hear_news(g);
     overrides_review(g);
@@ -329,6 +331,7 @@ static void make_rooms(struct gateway *g) {
         list_init(&g->by_state[s]);
     list_init(&g->ready);
     g->keys = keys_new();
+    g->recent = recent_new();
     list_init(&g->finance_jobs);
     map_init(&g->by_id);
     map_init(&g->idempotent);
@@ -370,9 +373,21 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
-    watch_conf_changed(g);
+    watch_conf_changed(g, strcmp(what, "reloaded") == 0);
     record_conf(g, what);
     overrides_review(g);
+}
+
+/* Takes `next`: the log first, since it alone can refuse. */
+static bool bring_in(struct gateway *g, struct conf *next, const char *what, struct str *report) {
+    const char *files[ANCHOR_FILES_MAX];
+    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
+    if (!audit_tune(g->audit, &options, report)) {
+        conf_drop(next);
+        return false;
+    }
+    gateway_swap(g, next, what);
+    return true;
 }
 
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
@@ -389,14 +404,16 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return good;
     }
-    const char *files[ANCHOR_FILES_MAX];
-    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
-    if (!audit_tune(g->audit, &options, report)) {
-        conf_drop(next);
-        return false;
-    }
-    gateway_swap(g, next, "reloaded");
-    return true;
+    return bring_in(g, next, "reloaded", report);
+}
+
+bool gateway_reread(struct gateway *g, struct str *report) {
+    struct conf_report problems;
+    conf_report_init(&problems);
+    struct conf *next = conf_with_state(g->conf, &problems);
+    conf_report_print(&problems, report);
+    conf_report_fini(&problems);
+    return next && bring_in(g, next, "files", report);
 }
 
 void gateway_drain(struct gateway *g) {
@@ -453,6 +470,7 @@ void gateway_close(struct gateway *g) {
     for (size_t i = 0; i < ARRAY_LEN(g->signals); i++)
         event_free(g->signals[i]);
     keys_free(g->keys);
+    recent_free(g->recent);
     map_fini(&g->by_id);
     map_fini(&g->idempotent);
     map_fini(&g->unasked);

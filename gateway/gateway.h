@@ -39,6 +39,7 @@ struct gateway {
     struct list ready;           /* to be run in this or the next turn */
     struct overrides *overrides; /* what operators turned for a while */
     struct keys *keys;
+    struct recent *recent;
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
@@ -72,6 +73,8 @@ void gateway_close(struct gateway *g);
 void gateway_turn_soon(struct gateway *g);
 /* Loads the conf anew and swaps it in, or refuses it whole: false, with what is wrong in `report`. */
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
+/* The same files as the running conf read them, with what their ${file:PATH} hold now. */
+bool gateway_reread(struct gateway *g, struct str *report);
 /* Takes `next` in the running conf's place; `what` stands in the record of it. */
 void gateway_swap(struct gateway *g, struct conf *next, const char *what);
 void gateway_drain(struct gateway *g);

@@ -107,7 +107,7 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
     if (!good)
         str_printf(why, "%s: cannot be read\n", path);
     rest = str_span(&text);
-    while (good && memchr(rest.at, '\n', rest.n) && span_cut(&rest, '\n', &line)) {
+    while (good && rest.n && memchr(rest.at, '\n', rest.n) && span_cut(&rest, '\n', &line)) {
         number++;
         good = line.n == 0 || read_line(line, &v);
         if (!good)

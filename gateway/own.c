@@ -1,5 +1,6 @@
 /* The gateway's own answers: alive, ready, the models a key may call, the key itself. Free, and open when a budget is gone. */
 #include "gateway/gateway.h"
+#include "gateway/recent.h"
 #include "gateway/routes.h"
 
 #include <inttypes.h>
@@ -120,6 +121,16 @@ void answer_model(struct request *r) {
 
 /* ---- the key ---- */
 
+static void put_models(struct request *r) {
+    struct model_list l;
+    list_models(&l, r);
+    for (size_t i = 0; i < l.n; i++) {
+        str_puts(&r->out, i ? "," : "");
+        json_put_text(&r->out, span_of(l.names[i]));
+    }
+    free_models(&l);
+}
+
 struct key_view {
     struct request *r;
     bool first;
@@ -160,10 +171,62 @@ static void put_spend(struct str *out, const char *name, const struct spend_view
     str_puts(out, "}");
 }
 
+/* The tightest budget of key and team, for a reader that wants two numbers. */
+struct tightest {
+    const struct request *r;
+    const char *period;
+    int64_t limit, spent, left, resets_us;
+};
+
+static void see_tightest(const struct budget_view *v, void *user) {
+    struct tightest *t = user;
+    int64_t left = v->limit_nanousd - v->settled_nanousd - v->held_nanousd;
+    if (v->limit_nanousd == CONF_UNLIMITED || !is_callers(t->r, v) || (t->period && left >= t->left))
+        return;
+    *t = (struct tightest){
+        t->r, period_names[v->period], v->limit_nanousd, v->settled_nanousd, left > 0 ? left : 0, v->period_to_us};
+}
+
+static struct tightest tightest_of(const struct request *r) {
+    struct tightest t = {.r = r};
+    budget_each(r->gateway->budget, r->conf, r->began_wall_us, see_tightest, &t);
+    return t;
+}
+
+static void put_count(struct str *out, const char *name, int64_t limit) {
+    if (limit == CONF_UNLIMITED)
+        json_put_str(out, name, NULL);
+    else
+        json_put_i64(out, name, limit);
+}
+
+static void put_rates(struct str *out, const char *name, const struct conf_limits *l) {
+    json_put_name(out, name);
+    str_puts(out, "{");
+    put_count(out, "requests_per_minute", l->requests_per_minute);
+    put_count(out, "tokens_per_minute", l->tokens_per_minute);
+    put_count(out, "in_flight", l->in_flight);
+    str_puts(out, "}");
+}
+
+static void put_standing(struct request *r) {
+    struct tightest t = tightest_of(r);
+    json_put_str(&r->out, "owner", r->key->owner);
+    json_put_str(&r->out, "role", r->key->role == KEY_OWNER ? "owner" : "member");
+    if (t.period) {
+        money_put(&r->out, "limit", t.limit);
+        money_put(&r->out, "remaining", t.left);
+    } else {
+        json_put_str(&r->out, "limit", NULL);
+        json_put_str(&r->out, "remaining", NULL);
+    }
+    put_rates(&r->out, "rate_limits", &r->key->limits);
+    put_rates(&r->out, "team_rate_limits", &r->key->team->limits);
+}
+
 void answer_key(struct request *r) {
     struct spend_view of_key, of_team;
     struct key_view view = {r, true};
-    struct model_list l;
     char when[CLOCK_TEXT_MAX];
     budget_spend(r->gateway->budget, span_of(conf_key_account(r->key)), span_of(r->key->team->name), r->began_wall_us,
                  &of_key, &of_team);
@@ -172,6 +235,7 @@ void answer_key(struct request *r) {
     json_put_str(&r->out, "name", r->key->name);
     json_put_str(&r->out, "team", r->key->team->name);
     json_put_str(&r->out, "expires", r->key->expires_us == INT64_MAX ? NULL : clock_text(r->key->expires_us, when));
+    put_standing(r);
     put_spend(&r->out, "usage", &of_key);
     put_spend(&r->out, "team_usage", &of_team);
     json_put_name(&r->out, "budgets");
@@ -180,12 +244,112 @@ void answer_key(struct request *r) {
     str_puts(&r->out, "]");
     json_put_name(&r->out, "models");
     str_puts(&r->out, "[");
-    list_models(&l, r);
-    for (size_t i = 0; i < l.n; i++) {
-        str_puts(&r->out, i ? "," : "");
-        json_put_text(&r->out, span_of(l.names[i]));
-    }
-    free_models(&l);
+    put_models(r);
     str_puts(&r->out, "]}");
     r->status = 200;
+}
+
+/* ---- the key, as LiteLLM tells of one: dashboards that read that read this ---- */
+
+/* How LiteLLM writes the length of a budget. */
+static const char *duration_of(const char *period) {
+    static const struct {
+        const char *period, *duration;
+    } rows[] = {{"hour", "1h"}, {"day", "1d"}, {"week", "7d"}, {"month", "1mo"}};
+    for (size_t i = 0; period && i < ARRAY_LEN(rows); i++)
+        if (strcmp(period, rows[i].period) == 0)
+            return rows[i].duration;
+    return NULL;
+}
+
+static void put_max_budget(struct request *r, const struct spend_view *spend) {
+    struct tightest t = tightest_of(r);
+    char when[CLOCK_TEXT_MAX];
+    bool resets = t.period && t.resets_us != INT64_MAX;
+    money_put(&r->out, "spend", t.period ? t.spent : spend->total_nanousd);
+    if (t.period)
+        money_put(&r->out, "max_budget", t.limit);
+    else
+        json_put_str(&r->out, "max_budget", NULL);
+    json_put_str(&r->out, "budget_duration", duration_of(t.period));
+    json_put_str(&r->out, "budget_reset_at", resets ? clock_text(t.resets_us, when) : NULL);
+}
+
+static void put_info(struct request *r) {
+    struct spend_view of_key, of_team;
+    char when[CLOCK_TEXT_MAX];
+    budget_spend(r->gateway->budget, span_of(conf_key_account(r->key)), span_of(r->key->team->name), r->began_wall_us,
+                 &of_key, &of_team);
+    json_put_str(&r->out, "key_name", r->key->id);
+    json_put_str(&r->out, "key_alias", r->key->name);
+    json_put_str(&r->out, "team_id", r->key->team->name);
+    json_put_str(&r->out, "user_id", r->key->owner);
+    put_max_budget(r, &of_key);
+    json_put_str(&r->out, "expires", r->key->expires_us == INT64_MAX ? NULL : clock_text(r->key->expires_us, when));
+    put_count(&r->out, "tpm_limit", r->key->limits.tokens_per_minute);
+    put_count(&r->out, "rpm_limit", r->key->limits.requests_per_minute);
+    put_count(&r->out, "max_parallel_requests", r->key->limits.in_flight);
+    json_put_bool(&r->out, "blocked", false);
+    json_put_raw(&r->out, "metadata", SPAN("{}"));
+    json_put_name(&r->out, "models");
+    str_puts(&r->out, "[");
+    put_models(r);
+    str_puts(&r->out, "]");
+}
+
+/* Only the caller's own: a ?key= that asks for another is not looked at further. */
+void answer_key_info(struct request *r) {
+    struct span query = exchange_head(r->client)->query, part;
+    uint8_t digest[SHA256_BYTES];
+    while (span_cut(&query, '&', &part)) {
+        if (!span_starts(part, "key="))
+            continue;
+        sha256(span_from(part.at + 4, part.n - 4), digest);
+        if (bytes_equal_secret(digest, r->key->sha256, SHA256_BYTES) ||
+            span_is(span_from(part.at + 4, part.n - 4), r->key->id))
+            continue;
+        r->err = ERR_NOT_FOUND;
+        return;
+    }
+    str_puts(&r->out, "{");
+    json_put_str(&r->out, "key", r->key->id);
+    json_put_name(&r->out, "info");
+    str_puts(&r->out, "{");
+    put_info(r);
+    str_puts(&r->out, "}}");
+    r->status = 200;
+}
+
+/* ---- what became of a request ---- */
+
+static bool is_own(const struct request *r, const struct request *other) {
+    return other && other->key && other->route->kind == ROUTE_CALL &&
+           strcmp(conf_key_account(other->key), conf_key_account(r->key)) == 0;
+}
+
+static void put_running(struct str *out, const struct request *other) {
+    char when[CLOCK_TEXT_MAX];
+    str_puts(out, "{");
+    json_put_str(out, "id", other->id);
+    json_put_str(out, "state", "running");
+    json_put_str(out, "doing", other->doing);
+    json_put_str(out, "received", clock_text(other->began_wall_us, when));
+    json_put_i64(out, "duration_ms", request_age_us(other) / US_PER_MS);
+    str_puts(out, "}");
+}
+
+void answer_request(struct request *r) {
+    const struct request *other = map_find(&r->gateway->by_id, r->rest);
+    struct span known = recent_find(r->gateway->recent, r->rest, conf_key_account(r->key), r->began_wall_us);
+    r->status = 200;
+    if (known.n) {
+        str_put(&r->out, known);
+    } else if (is_own(r, other)) {
+        put_running(&r->out, other);
+    } else {
+        r->status = 0;
+        r->err = ERR_NOT_FOUND;
+        snprintf(r->message, sizeof(r->message),
+                 "No request of this key has this id among the last ones that this process remembers.");
+    }
 }

@@ -1,5 +1,6 @@
 /* What the audit log is told of a request. Every request that was received leaves exactly one settle or refuse. */
 #include "gateway/gateway.h"
+#include "gateway/recent.h"
 #include "gateway/routes.h"
 
 #include <stdio.h>
@@ -126,6 +127,7 @@ uint64_t record_hold(struct request *r) {
             now_us);
     struct audit_record record = {.kind = raised ? AUDIT_HOLD : AUDIT_ADMIT,
                                   .hold_nanousd = r->hold.lease.nanousd,
+                                  .admitted_us = raised ? 0 : r->held_us,
                                   .plan = plan,
                                   .n_plan = (size_t)r->plan.n};
     record_of(r, &record);
@@ -189,6 +191,8 @@ uint64_t record_settle(struct request *r) {
                                   .duration_us = request_age_us(r),
                                   .first_content_us = r->first_content_us};
     record_of(r, &record);
+    if (r->route && r->route->kind == ROUTE_CALL)
+        recent_keep(r->gateway->recent, r, &record);
     content_put(r, &record, true);
     return audit_add(r->gateway->audit, &record, clock_wall_us());
 }

@@ -188,11 +188,27 @@ static bool is_abandoned(const struct request *r) {
     return r->client_left && before_answer && !r->asking && !request_has_readers(r);
 }
 
+bool request_cancel(struct request *r) {
+    if (r->state >= STATE_REFUSE || r->cancelled)
+        return false;
+    r->cancelled = r->no_retry = true;
+    request_wake(r);
+    return true;
+}
+
+/* Why it shall not take its next step; ERR_NONE: it may. A STREAM ends by itself. */
+static enum err stopped(const struct request *r) {
+    if (is_abandoned(r))
+        return ERR_CLIENT_GONE;
+    return r->cancelled && r->state < STATE_STREAM && !r->asking ? ERR_CANCELLED : ERR_NONE;
+}
+
 void request_run(struct request *r) {
     enum walk walk = WALK_MORE;
     while (walk == WALK_MORE) {
         request_client_gone(r);
-        walk = is_abandoned(r) ? refuse(r, ERR_CLIENT_GONE) : states[r->state].step(r);
+        enum err e = stopped(r);
+        walk = e ? refuse(r, e) : states[r->state].step(r);
     }
 }
 

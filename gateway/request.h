@@ -34,7 +34,7 @@
 #define STATE_TABLE(X)                                                                                                 \
     X(HEAD, head, TO(AUTH) | TO(SETTLE) | TO(REFUSE))                                                                  \
     X(AUTH, auth, TO(BODY) | TO(SETTLE) | TO(REFUSE))                                                                  \
-    X(BODY, body, TO(EXPAND) | TO(REFUSE))                                                                             \
+    X(BODY, body, TO(EXPAND) | TO(SETTLE) | TO(REFUSE))                                                                \
     X(EXPAND, expand, TO(RATE) | TO(REFUSE))                                                                           \
     X(RATE, rate, TO(ROUTE) | TO(REFUSE))                                                                              \
     X(ROUTE, route, TO(CACHE) | TO(REFUSE))                                                                            \
@@ -101,6 +101,7 @@ struct request {
     bool asked;              /* ... and has answered, in this state */
     struct exchange *client; /* lent by the front until exchange_close; NULL: gone */
     bool client_left;        /* it went before its answer was whole */
+    bool cancelled;          /* an operator wants it to end */
     struct arena arena;      /* owned */
 
     /* HEAD */
@@ -214,6 +215,9 @@ void request_answer(struct request *r, enum progress p);
 void request_looked_up(struct request *r);
 /* Whether others read what this request writes: then a leader goes on without its client. */
 bool request_has_readers(const struct request *r);
+/* Ends it where it stands: with an error, or after content with an error event; billed and recorded like any other. Those
+ * who read along with it go on. False: it is over already. */
+bool request_cancel(struct request *r);
 int64_t request_age_us(const struct request *r);
 /* What all tries cost so far, rounded up once. */
 int64_t request_spent_nanousd(const struct request *r);

@@ -36,5 +36,11 @@ void answer_ready(struct request *r);
 void answer_models(struct request *r);
 void answer_model(struct request *r);
 void answer_key(struct request *r);
+void answer_key_info(struct request *r);
+void answer_request(struct request *r);
+
+/* gateway/self_service.c: keys that owners make for their team. */
+void answer_keys(struct request *r);
+void answer_key_end(struct request *r);
 
 #endif

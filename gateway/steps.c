@@ -109,6 +109,8 @@ enum walk step_auth(struct request *r) {
         return refuse(r, ERR_METHOD);
     if (r->route->kind == ROUTE_CALL)
         return is_paused(r) ? WALK_MORE : go(r, STATE_BODY);
+    if (span_is(exchange_head(r->client)->method, "POST")) /* a call of our own with a body */
+        return go(r, STATE_BODY);
     r->route->answer(r);
     return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
 }

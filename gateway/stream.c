@@ -134,6 +134,33 @@ static enum walk go_on_alone(struct request *r) {
     return go(r, STATE_SETTLE);
 }
 
+/* An operator ends it: the client is told, and whoever reads along is not disturbed. */
+static enum walk end_cancelled(struct request *r) {
+    make_writer(r);
+    answer_leave(&r->reader);
+    r->err = ERR_CANCELLED;
+    if (r->head_sent)
+        relay_fail(r);
+    else
+        reply_error_body(r);
+    if (r->attempt && answer_readers(r->answer) > 0) { /* a leader goes on for the others, its own client served */
+        if (!r->head_sent)
+            reply_whole(r);
+        else
+            exchange_send(r->client, str_span(&r->out));
+        str_clear(&r->out);
+        exchange_end(r->client, false);
+        exchange_close(r->client);
+        r->client = NULL;
+        return go_on_alone(r);
+    }
+    if (r->attempt) {
+        attempt_cancel(r, OUTCOME_CANCELLED, "cancelled by an operator");
+        answer_end(r->answer, ERR_CANCELLED, NULL);
+    }
+    return go(r, STATE_SETTLE);
+}
+
 /* Events into client bytes while the client has room; false when one could not be written. */
 static bool relay_events(struct request *r, bool *moved) {
     struct part parts[EVENT_PARTS_MAX];
@@ -151,6 +178,8 @@ enum walk relay_run(struct request *r) {
     bool moved;
     if (!r->client)
         return go_on_alone(r);
+    if (r->cancelled)
+        return end_cancelled(r);
     make_writer(r);
     if (!r->reader.of && !answer_join(r->answer, &r->reader)) {
         end_badly(r, ERR_INTERNAL, "The answer cannot be read from its start.");

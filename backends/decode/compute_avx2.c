@@ -150,15 +150,17 @@ ALWAYS __m256 exp_of(__m256 x) {
 }
 
 static const float *cached(const struct attend *a, const float *cache, int64_t pos) {
+    pos += a->first;
     return cache + a->blocks[pos / KV_BLOCK_TOK] * a->block_stride + a->head_offset + pos % KV_BLOCK_TOK * a->head_dim;
 }
 
 /* Scores of one query head, a block of the cache at a time: its sixteen keys lie one behind the other. */
 static void score(const struct attend *a, const float *q) {
-    int64_t row_bytes = a->head_dim * 4;
-    for (int64_t p = 0; p < a->n; p += KV_BLOCK_TOK) {
+    int64_t row_bytes = a->head_dim * 4, rows;
+    for (int64_t p = 0; p < a->n; p += rows) {
         struct tensor keys = {(const uint8_t *)cached(a, a->k, p), DTYPE_F32, KV_BLOCK_TOK, a->head_dim};
-        int64_t rows = a->n - p < KV_BLOCK_TOK ? a->n - p : KV_BLOCK_TOK, r = 0;
+        int64_t left = KV_BLOCK_TOK - (p + a->first) % KV_BLOCK_TOK, r = 0;
+        rows = a->n - p < left ? a->n - p : left;
         for (; r + ROWS_ONE <= rows; r += ROWS_ONE)
             block(keys.at + r * row_bytes, row_bytes, a->head_dim, DTYPE_F32, q, 0, a->scores + p + r, 0, ROWS_ONE, 1);
         for (; r < rows; r++)

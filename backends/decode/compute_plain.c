@@ -51,6 +51,7 @@ static float exp_of(float x) {
 }
 
 static const float *cached(const struct attend *a, const float *cache, int64_t pos) {
+    pos += a->first;
     return cache + a->blocks[pos / KV_BLOCK_TOK] * a->block_stride + a->head_offset + pos % KV_BLOCK_TOK * a->head_dim;
 }
 

@@ -1,4 +1,4 @@
-/* The walk of a batch through a Llama on the CPU, the same for every table of kernels: what is computed, in which order,
+/* The walk of a batch through a model on the CPU, the same for every table of kernels: what is computed, in which order,
  * and which parts are shared out to threads. Each row of each product is computed whole by one thread, so neither the
  * number of threads nor the rest of the batch can change a bit of it. Buffers are allocated once, for the largest step. */
 #include "backends/decode/cpu.h"
@@ -33,6 +33,7 @@ struct product {
     const struct tensor *w;
     float *y;
     enum module module;
+    const float *bias; /* NULL: none */
 };
 struct products {
     const struct compute *c;
@@ -71,6 +72,12 @@ static void products_share_out(struct products *p) {
         products_chunk(p, i, 0);
 }
 
+static void add_bias(const struct product *p, int64_t n_tok) {
+    for (int64_t t = 0; t < n_tok; t++)
+        for (int64_t i = 0; i < p->w->rows; i++)
+            p->y[t * p->w->rows + i] += p->bias[i];
+}
+
 /* All products of the same input in one go: one meeting of the threads instead of three. Then what adapters add. */
 static void products_run(struct compute *c, struct products *p, const struct batch_tiles *tiles, int64_t layer) {
     struct lora_product adapted[PRODUCTS_MAX];
@@ -78,6 +85,9 @@ static void products_run(struct compute *c, struct products *p, const struct bat
     for (int i = 0; i < p->n; i++)
         adapted[i] = (struct lora_product){p->of[i].module, p->of[i].y, p->of[i].w->rows};
     lora_apply(&c->lora, tiles, layer, adapted, p->n, p->x, p->of[0].w->cols);
+    for (int i = 0; i < p->n; i++)
+        if (p->of[i].bias) /* last: DoRA rescales the product without it */
+            add_bias(&p->of[i], p->n_tok);
 }
 
 /* Rotates pairs (i, i + half), as Hugging Face lays Llama's heads out. */
@@ -99,18 +109,25 @@ static size_t layer_at(const struct compute *c, int64_t layer) {
     return (size_t)layer * (size_t)c->limits.n_blocks * (size_t)block_floats(c);
 }
 
+static void place_head(const struct compute *c, const float *norm, float *head, int64_t pos) {
+    if (norm)
+        c->kernels->norm(head, norm, (float)c->model->config.norm_eps, c->model->config.head_dim, head);
+    rotate(c, head, pos);
+}
+
 /* Positions become angles; K and V go to their places in the cache. */
 static void remember(struct compute *c, const struct batch *b, int64_t layer) {
     const struct model_config *m = &c->model->config;
+    const struct layer *l = &c->model->layers[layer];
     int64_t d = m->head_dim;
     for (int32_t t = 0; t < b->n_tok; t++) {
         int64_t pos = b->pos[t], block = b->block_tab[b->seq[t]][pos / KV_BLOCK_TOK];
         size_t at = layer_at(c, layer) + (size_t)(block * block_floats(c) + pos % KV_BLOCK_TOK * d);
         for (int64_t h = 0; h < m->heads; h++)
-            rotate(c, c->q + (t * m->heads + h) * d, pos);
+            place_head(c, l->q_norm, c->q + (t * m->heads + h) * d, pos);
         for (int64_t h = 0; h < m->kv_heads; h++, at += (size_t)(KV_BLOCK_TOK * d)) {
             float *k = c->k + (t * m->kv_heads + h) * d;
-            rotate(c, k, pos);
+            place_head(c, l->k_norm, k, pos);
             memcpy(c->k_cache + at, k, (size_t)d * sizeof *k);
             memcpy(c->v_cache + at, c->v + (t * m->kv_heads + h) * d, (size_t)d * sizeof *k);
         }
@@ -127,14 +144,16 @@ static void attend_one(const struct look_back *l, int32_t t, int64_t kv_head, in
     const struct compute *c = l->c;
     const struct model_config *m = &c->model->config;
     int64_t group = m->heads / m->kv_heads, at = (t * m->heads + kv_head * group) * m->head_dim;
+    int64_t pos = l->b->pos[t], from = m->windowed[l->layer] && pos >= m->window ? pos - m->window + 1 : 0;
     struct attend a = {
         .q = c->q + at,
         .k = c->k_cache + layer_at(c, l->layer),
         .v = c->v_cache + layer_at(c, l->layer),
-        .blocks = l->b->block_tab[l->b->seq[t]],
+        .blocks = l->b->block_tab[l->b->seq[t]] + from / KV_BLOCK_TOK,
         .block_stride = block_floats(c),
         .head_offset = kv_head * KV_BLOCK_TOK * m->head_dim,
-        .n = l->b->pos[t] + 1,
+        .first = from % KV_BLOCK_TOK,
+        .n = pos + 1 - from,
         .group = group,
         .head_dim = m->head_dim,
         .scale = 1.0f / sqrtf((float)m->head_dim),
@@ -180,24 +199,27 @@ static void forward_layer(struct compute *c, const struct batch *b, int64_t i) {
     const struct layer *l = &c->model->layers[i];
     norm_rows(c, l->attention_norm, b->n_tok);
     struct products qkv = {.c = c,
-                           .of = {{&l->q, c->q, MODULE_Q}, {&l->k, c->k, MODULE_K}, {&l->v, c->v, MODULE_V}},
+                           .of = {{&l->q, c->q, MODULE_Q, l->q_bias},
+                                  {&l->k, c->k, MODULE_K, l->k_bias},
+                                  {&l->v, c->v, MODULE_V, l->v_bias}},
                            .n = 3,
                            .x = c->xn,
                            .n_tok = b->n_tok};
     products_run(c, &qkv, &b->tiles, i);
     remember(c, b, i);
     look_back(c, b, i);
-    add_product(c, b, i, (struct product){&l->o, c->back, MODULE_O}, c->mixed);
+    add_product(c, b, i, (struct product){&l->o, c->back, MODULE_O, l->o_bias}, c->mixed);
     norm_rows(c, l->mlp_norm, b->n_tok);
-    struct products both = {.c = c,
-                            .of = {{&l->gate, c->gate, MODULE_GATE}, {&l->up, c->up, MODULE_UP}},
-                            .n = 2,
-                            .x = c->xn,
-                            .n_tok = b->n_tok};
+    struct products both = {
+        .c = c,
+        .of = {{&l->gate, c->gate, MODULE_GATE, l->gate_bias}, {&l->up, c->up, MODULE_UP, l->up_bias}},
+        .n = 2,
+        .x = c->xn,
+        .n_tok = b->n_tok};
     products_run(c, &both, &b->tiles, i);
     for (int32_t t = 0; t < b->n_tok; t++)
         c->kernels->silu_mul(c->gate + t * l->gate.rows, c->up + t * l->gate.rows, l->gate.rows);
-    add_product(c, b, i, (struct product){&l->down, c->back, MODULE_DOWN}, c->gate);
+    add_product(c, b, i, (struct product){&l->down, c->back, MODULE_DOWN, l->down_bias}, c->gate);
 }
 
 static void embed(struct compute *c, const struct batch *b) {
@@ -216,7 +238,7 @@ static void head(struct compute *c, const struct batch *b, float *logits) {
             memcpy(c->x + i * h, c->x + b->want[i] * h, (size_t)h * sizeof *c->x);
     norm_rows(c, c->model->norm, b->n_want);
     struct products p = {
-        .c = c, .of = {{&c->model->head, logits, MODULE_HEAD}}, .n = 1, .x = c->xn, .n_tok = b->n_want};
+        .c = c, .of = {{&c->model->head, logits, MODULE_HEAD, NULL}}, .n = 1, .x = c->xn, .n_tok = b->n_want};
     products_run(c, &p, &b->want_tiles, 0);
 }
 
@@ -253,13 +275,14 @@ static void open_angles(struct compute *c) {
     int64_t half = m->head_dim / 2, n = c->limits.max_context;
     c->cos = xcalloc((size_t)(n * half), sizeof *c->cos);
     c->sin = xcalloc((size_t)(n * half), sizeof *c->sin);
-    for (int64_t i = 0; i < half; i++) {
-        double turn = pow(m->rope_theta, -2.0 * (double)i / (double)m->head_dim);
+    double *turn = xcalloc((size_t)half, sizeof *turn);
+    double length = rope_turns(&m->rope, m->head_dim, m->max_positions, turn);
+    for (int64_t i = 0; i < half; i++)
         for (int64_t pos = 0; pos < n; pos++) {
-            c->cos[pos * half + i] = (float)cos((double)pos * turn);
-            c->sin[pos * half + i] = (float)sin((double)pos * turn);
+            c->cos[pos * half + i] = (float)(length * cos((double)pos * turn[i]));
+            c->sin[pos * half + i] = (float)(length * sin((double)pos * turn[i]));
         }
-    }
+    free(turn);
 }
 
 static void open_buffers(struct compute *c) {

@@ -17,6 +17,7 @@ struct attend {
     const int32_t *blocks;
     int64_t block_stride;       /* floats from one block to the next */
     int64_t head_offset;        /* floats from a block's start to this kv head */
+    int64_t first;              /* where in the first block the first position is */
     int64_t n, group, head_dim; /* n: positions looked at */
     float scale;
     float *scores; /* scratch, [n rounded up to a block] */

@@ -63,9 +63,9 @@ static void put_mib(struct str *out, const char *what, int64_t bytes) {
 
 static void plan_text(const struct decode_options *o, const struct model *m, const struct compute_ops *ops,
                       const struct decode_plan_numbers *p, struct str *out) {
-    str_printf(out, "%s: llama, %lld layers, hidden %lld, vocabulary %lld, %lld parameters, %s\n", o->directory,
-               (long long)m->config.layers, (long long)m->config.hidden, (long long)m->config.vocabulary,
-               (long long)m->parameters, ops->name);
+    str_printf(out, "%s: %s, %lld layers, hidden %lld, vocabulary %lld, %lld parameters, %s\n", o->directory,
+               model_family_names[m->config.family], (long long)m->config.layers, (long long)m->config.hidden,
+               (long long)m->config.vocabulary, (long long)m->parameters, ops->name);
     put_mib(out, "weights", m->weight_bytes);
     str_printf(out, " as %s\n", dtype_names[m->layers[0].q.dtype]);
     put_mib(out, "kv cache", p->kv_bytes);

@@ -1,4 +1,4 @@
-/* Finds the tensors of a Llama by their Hugging Face names, in one file or in the shards of an index, checks each shape
+/* Finds the tensors of a model by their Hugging Face names, in one file or in the shards of an index, checks each shape
  * and accounts for every tensor. Matrices stay in the mapping; norms, which are small, become f32. */
 #include "backends/decode/model.h"
 
@@ -104,6 +104,29 @@ static bool take_norm(struct loader *l, const char *name, int64_t n, const float
     return true;
 }
 
+static bool take_norms(struct loader *l, int64_t i) {
+    const struct model_config *c = &l->model->config;
+    struct layer *y = &l->model->layers[i];
+    const struct {
+        const char *name;
+        bool wanted;
+        int64_t n;
+        const float **out;
+    } rows[] = {
+        {"input_layernorm", true, c->hidden, &y->attention_norm},
+        {"post_attention_layernorm", true, c->hidden, &y->mlp_norm},
+        {"self_attn.q_norm", c->qk_norm, c->head_dim, &y->q_norm},
+        {"self_attn.k_norm", c->qk_norm, c->head_dim, &y->k_norm},
+    };
+    char name[ST_NAME_MAX];
+    for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
+        snprintf(name, sizeof name, "model.layers.%lld.%s.weight", (long long)i, rows[k].name);
+        if (rows[k].wanted && !take_norm(l, name, rows[k].n, rows[k].out))
+            return false;
+    }
+    return true;
+}
+
 static bool take_layer(struct loader *l, int64_t i) {
     const struct model_config *c = &l->model->config;
     struct layer *y = &l->model->layers[i];
@@ -112,26 +135,27 @@ static bool take_layer(struct loader *l, int64_t i) {
         const char *name;
         int64_t rows, cols;
         struct tensor *out;
+        bool biased;
+        const float **bias;
     } rows[] = {
-        {"self_attn.q_proj", q, c->hidden, &y->q},
-        {"self_attn.k_proj", kv, c->hidden, &y->k},
-        {"self_attn.v_proj", kv, c->hidden, &y->v},
-        {"self_attn.o_proj", c->hidden, q, &y->o},
-        {"mlp.gate_proj", c->intermediate, c->hidden, &y->gate},
-        {"mlp.up_proj", c->intermediate, c->hidden, &y->up},
-        {"mlp.down_proj", c->hidden, c->intermediate, &y->down},
+        {"self_attn.q_proj", q, c->hidden, &y->q, c->qkv_bias, &y->q_bias},
+        {"self_attn.k_proj", kv, c->hidden, &y->k, c->qkv_bias, &y->k_bias},
+        {"self_attn.v_proj", kv, c->hidden, &y->v, c->qkv_bias, &y->v_bias},
+        {"self_attn.o_proj", c->hidden, q, &y->o, c->o_bias, &y->o_bias},
+        {"mlp.gate_proj", c->intermediate, c->hidden, &y->gate, c->mlp_bias, &y->gate_bias},
+        {"mlp.up_proj", c->intermediate, c->hidden, &y->up, c->mlp_bias, &y->up_bias},
+        {"mlp.down_proj", c->hidden, c->intermediate, &y->down, c->mlp_bias, &y->down_bias},
     };
     char name[ST_NAME_MAX];
     for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
         snprintf(name, sizeof name, "model.layers.%lld.%s.weight", (long long)i, rows[k].name);
         if (!take_matrix(l, name, rows[k].rows, rows[k].cols, rows[k].out))
             return false;
+        snprintf(name, sizeof name, "model.layers.%lld.%s.bias", (long long)i, rows[k].name);
+        if (rows[k].biased && !take_norm(l, name, rows[k].rows, rows[k].bias))
+            return false;
     }
-    snprintf(name, sizeof name, "model.layers.%lld.input_layernorm.weight", (long long)i);
-    if (!take_norm(l, name, c->hidden, &y->attention_norm))
-        return false;
-    snprintf(name, sizeof name, "model.layers.%lld.post_attention_layernorm.weight", (long long)i);
-    return take_norm(l, name, c->hidden, &y->mlp_norm);
+    return take_norms(l, i);
 }
 
 static bool account(struct loader *l) {
@@ -139,8 +163,8 @@ static bool account(struct loader *l) {
         const struct safetensors *in = &l->model->shards[s];
         for (size_t i = 0; i < in->n; i++)
             if (!in->tensors[i].used && !is_surplus(&in->tensors[i], l->model))
-                return complain(l->why, in->file.name, "tensor %.*s: is not part of a Llama of this shape",
-                                SPAN_ARG(in->tensors[i].name));
+                return complain(l->why, in->file.name, "tensor %.*s: is not part of a %s of this shape",
+                                SPAN_ARG(in->tensors[i].name), model_family_names[l->model->config.family]);
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* The weights of one Llama, in place. Every tensor that the shape asks for is there with exactly that shape, and every
+/* The weights of one model, in place. Every tensor that the shape asks for is there with exactly that shape, and every
  * tensor in the files is one that the shape asks for: what maps to nothing is an error, not a surprise. */
 #ifndef TOLLGATE_DECODE_MODEL_H
 #define TOLLGATE_DECODE_MODEL_H
@@ -16,7 +16,9 @@ struct tensor {
 
 struct layer {
     const float *attention_norm, *mlp_norm; /* owned by the model; [hidden] */
+    const float *q_norm, *k_norm;           /* [head_dim]; NULL: none */
     struct tensor q, k, v, o, gate, up, down;
+    const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias; /* NULL: none */
 };
 
 struct model {

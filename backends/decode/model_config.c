@@ -1,14 +1,16 @@
-/* Reads the shape of a Llama from config.json by one table of fields. Every field of the file has a row: a number with its
+/* Reads the shape of a model from config.json by one table of fields. Every field of the file has a row: a number with its
  * bounds, a value that must be exactly this one, or a field known not to matter here. A field without a row is refused,
  * since an unknown field (a scaling, a window, a bias) silently ignored is a model that answers nonsense. */
 #include "backends/decode/model_config.h"
+
+#include "backends/decode/model_family.h"
 
 #include <stddef.h>
 
 #define CONFIG_FILE "config.json"
 #define GENERATION_FILE "generation_config.json"
 
-enum rule { COUNT, REAL, BOOL, ENDS, MUST, SKIP, ROPE };
+enum rule { COUNT, REAL, BOOL, ENDS, MUST, SKIP, ROPE, LATER };
 struct field {
     const char *name;
     enum rule rule;
@@ -19,8 +21,8 @@ struct field {
 #define MEMBER(m) offsetof(struct model_config, m)
 
 static const struct field fields[] = {
-    {"model_type", MUST, 0, 0, "\"llama\""},
-    {"architectures", MUST, 0, 0, "[\"LlamaForCausalLM\"]"},
+    {"model_type", LATER, 0, 0, NULL},
+    {"architectures", LATER, 0, 0, NULL},
     {"hidden_size", COUNT, MEMBER(hidden), MODEL_DIM_MAX, NULL},
     {"intermediate_size", COUNT, MEMBER(intermediate), MODEL_DIM_MAX, NULL},
     {"num_hidden_layers", COUNT, MEMBER(layers), MODEL_LAYERS_MAX, NULL},
@@ -30,21 +32,24 @@ static const struct field fields[] = {
     {"vocab_size", COUNT, MEMBER(vocabulary), MODEL_DIM_MAX, NULL},
     {"max_position_embeddings", COUNT, MEMBER(max_positions), MODEL_CONTEXT_MAX, NULL},
     {"rms_norm_eps", REAL, MEMBER(norm_eps), 0, NULL},
-    {"rope_theta", REAL, MEMBER(rope_theta), 0, NULL},
+    {"rope_theta", REAL, MEMBER(rope.theta), 0, NULL},
     {"rope_scaling", ROPE, 0, 0, NULL},
     {"rope_parameters", ROPE, 0, 0, NULL},
     {"tie_word_embeddings", BOOL, MEMBER(tied), 0, NULL},
     {"eos_token_id", ENDS, 0, 0, NULL},
     {"hidden_act", MUST, 0, 0, "\"silu\"|\"swish\""},
-    {"attention_bias", MUST, 0, 0, "false"},
-    {"mlp_bias", MUST, 0, 0, "false"},
+    {"attention_bias", BOOL, MEMBER(o_bias), 0, NULL},
+    {"mlp_bias", BOOL, MEMBER(mlp_bias), 0, NULL},
     {"rope_interleaved", MUST, 0, 0, "false"},
     {"is_llama_config", MUST, 0, 0, "true"},
     {"pretraining_tp", MUST, 0, 0, "1"},
     {"is_encoder_decoder", MUST, 0, 0, "false"},
     {"add_cross_attention", MUST, 0, 0, "false"},
-    {"sliding_window", MUST, 0, 0, ""},
-    {"use_sliding_window", MUST, 0, 0, "false"},
+    {"sliding_window", LATER, 0, 0, NULL},
+    {"use_sliding_window", LATER, 0, 0, NULL},
+    {"max_window_layers", LATER, 0, 0, NULL},
+    {"layer_types", LATER, 0, 0, NULL},
+    {"use_mrope", MUST, 0, 0, "false"},
     {"quantization_config", MUST, 0, 0, ""},
     {"bos_token_id", SKIP, 0, 0, NULL},
     {"pad_token_id", SKIP, 0, 0, NULL},
@@ -118,27 +123,6 @@ static bool read_ends(const char *file, struct json v, struct model_config *c, s
     return true;
 }
 
-/* null, or an object that says "default" (transformers v5 puts theta inside). */
-static bool read_rope(struct span field, struct json v, struct model_config *c, struct str *why) {
-    if (v.kind == JSON_NULL)
-        return true;
-    struct json_walk w;
-    struct span name;
-    struct json one;
-    if (v.kind != JSON_OBJECT)
-        return complain(why, CONFIG_FILE, "%.*s must be null or an object", SPAN_ARG(field));
-    for (json_walk_init(&w, v); json_walk_next(&w, &name, &one);) {
-        bool type = json_name_is(name, "rope_type") || json_name_is(name, "type");
-        if (type && json_is(one, "default"))
-            continue;
-        if (json_name_is(name, "rope_theta") && json_f64(one, &c->rope_theta) && c->rope_theta > 0)
-            continue;
-        return complain(why, CONFIG_FILE, "%.*s.%.*s = %.*s is not supported; only rope_type \"default\" is",
-                        SPAN_ARG(field), SPAN_ARG(name), (int)(one.raw.n < 60 ? one.raw.n : 60), one.raw.at);
-    }
-    return true;
-}
-
 static bool read_field(const struct field *f, struct span name, struct json v, struct model_config *c,
                        struct str *why) {
     char *base = (char *)c;
@@ -162,12 +146,13 @@ static bool read_field(const struct field *f, struct span name, struct json v, s
     case ENDS:
         return read_ends(CONFIG_FILE, v, c, why);
     case ROPE:
-        return read_rope(name, v, c, why);
+        return rope_read(CONFIG_FILE, name, v, &c->rope, why);
     case MUST:
         return must_is(v, f->must) ||
                complain(why, CONFIG_FILE, "%s = %.*s is not supported%s%s", f->name, (int)(v.raw.n < 60 ? v.raw.n : 60),
                         v.raw.at, *f->must ? "; it must be " : "", f->must);
     case SKIP:
+    case LATER: /* with its family */
         return true;
     }
     return false;
@@ -206,8 +191,8 @@ static bool read_fields(struct json root, struct model_config *c, struct str *wh
     struct json_walk w;
     struct span name;
     struct json v;
-    if (!json_is(json_get(root, "model_type"), "llama"))
-        return complain(why, CONFIG_FILE, "model_type must be \"llama\"; other families are not supported");
+    if (!model_family_find(root, c, why))
+        return false;
     for (json_walk_init(&w, root); json_walk_next(&w, &name, &v);) {
         const struct field *f = field_find(name);
         if (!f)
@@ -215,7 +200,7 @@ static bool read_fields(struct json root, struct model_config *c, struct str *wh
         if (!read_field(f, name, v, c, why))
             return false;
     }
-    return config_check(c, why);
+    return config_check(c, why) && model_family_apply(root, c, why);
 }
 
 /* Sampling defaults in it are the server's to choose, not the model's; only the end tokens are facts. */
@@ -235,7 +220,7 @@ static bool read_generation(const char *directory, struct model_config *c, struc
 bool model_config_read(const char *directory, struct model_config *out, struct str *why) {
     struct file f;
     struct json root;
-    *out = (struct model_config){.norm_eps = 1e-6, .rope_theta = 10000.0};
+    *out = (struct model_config){.norm_eps = 1e-6, .rope = {.theta = 10000.0}};
     if (!model_file_open_json(&f, directory, CONFIG_FILE, &root, why))
         return false;
     bool ok = read_fields(root, out, why);

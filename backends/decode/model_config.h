@@ -3,17 +3,26 @@
 #ifndef TOLLGATE_DECODE_MODEL_CONFIG_H
 #define TOLLGATE_DECODE_MODEL_CONFIG_H
 
-#include "backends/decode/model_file.h"
+#include "backends/decode/rope.h"
 
 #define MODEL_LAYERS_MAX 512    /* against a config that asks for a table of a billion layers */
 #define MODEL_DIM_MAX (1 << 20) /* any one dimension; products then stay far inside int64 */
 #define MODEL_CONTEXT_MAX (1 << 24)
 #define MODEL_ENDS_MAX 16 /* token ids that end an answer */
 
+enum model_family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 };
+extern const char *const model_family_names[]; /* "Llama" ... */
+
 struct model_config {
+    enum model_family family;
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary, max_positions;
-    double norm_eps, rope_theta;
+    double norm_eps;
+    struct rope rope;
     bool tied; /* the head is the embedding */
+    bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm;   /* each head of q and k is normed before it is turned */
+    int64_t window; /* positions a windowed layer looks back, its own included; 0: no layer is windowed */
+    bool windowed[MODEL_LAYERS_MAX];
     int64_t ends[MODEL_ENDS_MAX];
     size_t n_ends;
 };

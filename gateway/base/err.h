@@ -52,6 +52,7 @@
     X(UPSTREAM_AUTH, 502, "upstream_auth_failed", "server_error", 502, "api_error",                                    \
       "The provider refused the gateway's own credential.")                                                            \
     X(NO_TARGET, 503, "no_healthy_target", "server_error", 529, "overloaded_error", "No target is healthy.")           \
+    X(CANCELLED, 503, "cancelled", "server_error", 503, "api_error", "An operator cancelled the request.")             \
     X(BUSY, 503, "overloaded", "server_error", 529, "overloaded_error", "The gateway is too busy.")                    \
     X(LEDGER, 503, "ledger_unavailable", "server_error", 529, "overloaded_error", "The ledger cannot promise a hold.") \
     X(AUDIT, 503, "audit_unavailable", "server_error", 529, "overloaded_error", "The audit log cannot be written.")    \

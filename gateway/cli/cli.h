@@ -2,6 +2,8 @@
 #ifndef TOLLGATE_GATEWAY_CLI_H
 #define TOLLGATE_GATEWAY_CLI_H
 
+#include <stdbool.h>
+
 #define CONF_DEFAULT "conf/tollgate.yaml"
 
 /* argv[0] is the program; finds the verb, guesses at a misspelt one. */
@@ -14,6 +16,9 @@ int cli_explain(int argc, char **argv);
 int cli_config(int argc, char **argv);
 int cli_schema(int argc, char **argv);
 int cli_key(int argc, char **argv);
+bool cli_is_key_act(const char *word); /* of a running gateway */
+int cli_key_act(int argc, char **argv);
+int cli_requests(int argc, char **argv);
 int cli_spend(int argc, char **argv);
 int cli_reprice(int argc, char **argv);
 int cli_close(int argc, char **argv);

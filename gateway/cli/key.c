@@ -19,7 +19,8 @@ static const char usage[] =
     "  --name N     what records call it (default: its id)\n"
     "  --out FILE   write the key there (0600; the file must not exist) instead of printing it\n"
     "  --state      admit it at once through state.directory, without a conf line\n"
-    "  -c FILE      the conf (default " CONF_DEFAULT ")\n";
+    "  -c FILE      the conf (default " CONF_DEFAULT ")\n"
+    "tollgate key list|revoke|rotate act on a running gateway; `tollgate key list -h` tells more.\n";
 
 struct wish {
     const char *file, *team, *name, *out;
@@ -121,6 +122,8 @@ int cli_key(int argc, char **argv) {
                                        {"--out", &w.out, NULL},
                                        {"--state", NULL, &w.state}};
     int status;
+    if (argc > 1 && cli_is_key_act(argv[1]))
+        return cli_key_act(argc, argv);
     if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     if (!w.team || (w.name && !name_ok(w.name))) {

@@ -192,3 +192,42 @@ Test(cache_story, a_leader_that_ends_between_a_look_up_and_its_use_is_still_ther
     }
     flow_close(&f);
 }
+
+static struct request *in_state(const struct flow *f, enum state s) {
+    return container_of(list_first(&f->g->by_state[s]), struct request, in_state);
+}
+
+STORY(cache_story, a_cancelled_leader_is_told_and_its_follower_reads_on, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct up *u = provider_call(&f->up, 0);
+    up_stream(u);
+    up_event(u, span_of(flow_first));
+    UNTIL(f, strstr(lead->body.at ? lead->body.at : "", "\"Hi\""));
+    struct request *r = in_state(f, STATE_STREAM);
+    struct caller *follower = flow_call(f, STREAM_CALL);
+    UNTIL(f, strstr(follower->body.at ? follower->body.at : "", "\"Hi\""));
+    cr_expect(request_cancel(r));
+    cr_expect_not(request_cancel(r), "once");
+    UNTIL(f, lead->whole);
+    cr_expect_not_null(strstr(lead->body.at, "cancelled"));
+    cr_expect_null(strstr(lead->body.at, "[DONE]"));
+    up_event(u, span_of(flow_rest));
+    up_end(u);
+    UNTIL(f, follower->whole);
+    cr_expect_not_null(strstr(follower->body.at, "[DONE]"));
+}
+
+STORY(cache_story, a_cancelled_follower_leaves_its_leader_alone, CONF) {
+    struct caller *lead = flow_call(f, STREAM_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    struct caller *follower = flow_call(f, PLAIN_CALL);
+    UNTIL(f, following(f) == 1);
+    cr_expect(request_cancel(in_state(f, STATE_CACHE)));
+    UNTIL(f, follower->whole);
+    cr_expect_eq(follower->status, 503);
+    cr_expect_str_eq(caller_field(follower, "x-should-retry"), "false");
+    answer_stream(provider_call(&f->up, 0));
+    UNTIL(f, lead->whole);
+    cr_expect_not_null(strstr(lead->body.at, "[DONE]"));
+}

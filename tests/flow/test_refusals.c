@@ -142,7 +142,8 @@ STORY(refusals, a_period_that_ends_during_a_call_is_the_one_that_pays, FLOW_BASE
     UNTIL(f, c->whole);
     UNTIL(f, flow_idle(f));
     struct json admit = flow_record(f, "admit", 0), settle = flow_record(f, "settle", 0);
-    cr_expect(span_equal(json_get(admit, "time").raw, json_get(settle, "admitted").raw), "%.*s", SPAN_ARG(settle.raw));
+    cr_expect(span_equal(json_get(admit, "admitted").raw, json_get(settle, "admitted").raw), "%.*s",
+              SPAN_ARG(settle.raw));
     flow_held(f, &held_nanousd, &settled_nanousd);
     cr_expect_eq(held_nanousd, 0);
     cr_expect_eq(settled_nanousd, 0, "nothing of it stands in the new hour");

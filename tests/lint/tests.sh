@@ -58,6 +58,7 @@ backends/decode/cpu.c test_compute.c the same
 backends/decode/decode_plan.c test_decode.c the plan of a directory is asked of the door
 backends/decode/dtype.c test_model.c dtypes are seen in the tensors read
 backends/decode/model_config.c test_model.c a model is read with its configuration
+backends/decode/model_family.c test_model.c the same
 backends/decode/model_file.c test_model.c the same
 backends/decode/run.c test_decode.c runs and their order are seen from the door
 backends/decode/schedule_admit.c test_schedule.c who is let in is part of the schedule
@@ -100,7 +101,7 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
+walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
  keys recent self_service admin_requests client
  admin_keys admin_adapters admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "

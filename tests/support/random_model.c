@@ -108,12 +108,33 @@ static void make_weights(struct random_model *m) {
         {"input_layernorm", s->hidden, 0},
         {"post_attention_layernorm", s->hidden, 0},
     };
+    const struct {
+        const char *name;
+        bool there;
+        int64_t n;
+    } vectors[] = {
+        {"self_attn.q_proj.bias", m->kind.qkv_bias, q},
+        {"self_attn.k_proj.bias", m->kind.qkv_bias, kv},
+        {"self_attn.v_proj.bias", m->kind.qkv_bias, kv},
+        {"self_attn.o_proj.bias", m->kind.o_bias, s->hidden},
+        {"mlp.gate_proj.bias", m->kind.mlp_bias, s->intermediate},
+        {"mlp.up_proj.bias", m->kind.mlp_bias, s->intermediate},
+        {"mlp.down_proj.bias", m->kind.mlp_bias, s->hidden},
+        {"self_attn.q_norm.weight", m->kind.qk_norm, s->head_dim},
+        {"self_attn.k_norm.weight", m->kind.qk_norm, s->head_dim},
+    };
     char name[96];
     random_model_add(m, &state, "model.embed_tokens.weight", s->vocabulary, s->hidden);
     for (int64_t l = 0; l < s->layers; l++)
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
             snprintf(name, sizeof name, "model.layers.%lld.%s.weight", (long long)l, rows[i].name);
             random_model_add(m, &state, name, rows[i].rows, rows[i].cols);
+        }
+    for (int64_t l = 0; l < s->layers; l++)
+        for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
+            snprintf(name, sizeof name, "model.layers.%lld.%s", (long long)l, vectors[i].name);
+            if (vectors[i].there)
+                random_model_add(m, &state, name, vectors[i].n, 0);
         }
     random_model_add(m, &state, "model.norm.weight", s->hidden, 0);
     if (!s->tied)
@@ -174,19 +195,37 @@ void random_weights_write(const struct random_model *m, const char *name) {
     str_fini(&header);
 }
 
+static void put_rope(const struct model_kind *k, FILE *f) {
+    if (!k->rope) {
+        fprintf(f, "null");
+        return;
+    }
+    fprintf(f, "{\"rope_type\":\"%s\",\"factor\":%g", k->rope, k->factor);
+    if (k->low > 0)
+        fprintf(f, ",\"low_freq_factor\":%g,\"high_freq_factor\":%g", k->low, k->high);
+    if (k->original > 0)
+        fprintf(f, ",\"original_max_position_embeddings\":%g", k->original);
+    fprintf(f, "}");
+}
+
 static void write_config(const struct random_model *m) {
     const struct model_shape *s = &m->shape;
+    const struct model_kind *k = &m->kind;
     FILE *f = open_file(m, "config.json", "w");
     fprintf(f,
-            "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":%lld,"
+            "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":%lld,"
             "\"intermediate_size\":%lld,\"num_hidden_layers\":%lld,\"num_attention_heads\":%lld,"
             "\"num_key_value_heads\":%lld,\"head_dim\":%lld,\"vocab_size\":%lld,\"max_position_embeddings\":%lld,"
-            "\"rms_norm_eps\":1e-05,\"rope_theta\":10000.0,\"rope_scaling\":null,\"hidden_act\":\"silu\","
-            "\"attention_bias\":false,\"mlp_bias\":false,\"tie_word_embeddings\":%s,\"bos_token_id\":0,"
-            "\"eos_token_id\":0,\"torch_dtype\":\"float32\"}\n",
-            (long long)s->hidden, (long long)s->intermediate, (long long)s->layers, (long long)s->heads,
-            (long long)s->kv_heads, (long long)s->head_dim, (long long)s->vocabulary, (long long)s->context,
-            s->tied ? "true" : "false");
+            "\"rms_norm_eps\":1e-05,\"rope_theta\":10000.0,\"rope_scaling\":",
+            k->architecture, k->type, (long long)s->hidden, (long long)s->intermediate, (long long)s->layers,
+            (long long)s->heads, (long long)s->kv_heads, (long long)s->head_dim, (long long)s->vocabulary,
+            (long long)s->context);
+    put_rope(k, f);
+    fprintf(f,
+            ",\"hidden_act\":\"silu\",\"attention_bias\":%s,\"mlp_bias\":%s,\"tie_word_embeddings\":%s,"
+            "\"bos_token_id\":0,\"eos_token_id\":0,\"torch_dtype\":\"float32\"%s}\n",
+            k->o_bias ? "true" : "false", k->mlp_bias ? "true" : "false", s->tied ? "true" : "false",
+            k->more ? k->more : "");
     fclose(f);
     f = open_file(m, "generation_config.json", "w");
     fprintf(f, "{\"eos_token_id\":[0,2]}\n");
@@ -250,8 +289,13 @@ static void write_tokenizer(const struct random_model *m) {
 }
 
 void random_model_write(struct random_model *m, const struct model_shape *shape) {
+    static const struct model_kind llama = {.type = "llama", .architecture = "LlamaForCausalLM"};
+    random_model_write_kind(m, shape, &llama);
+}
+
+void random_model_write_kind(struct random_model *m, const struct model_shape *shape, const struct model_kind *kind) {
     const char *tmp = getenv("TMPDIR");
-    *m = (struct random_model){.shape = *shape};
+    *m = (struct random_model){.shape = *shape, .kind = *kind};
     assert(shape->vocabulary >= RANDOM_MODEL_VOCABULARY_MIN);
     snprintf(m->directory, sizeof m->directory, "%s/tollgate-model-XXXXXX", tmp ? tmp : "/tmp");
     char *made = mkdtemp(m->directory);

@@ -15,6 +15,15 @@ struct model_shape {
     const char *dtype; /* "F32", "F16", "BF16" */
     uint64_t seed;
 };
+/* What makes it another family than Llama; the reference reads the same words. */
+struct model_kind {
+    const char *type, *architecture; /* as config.json says them */
+    bool qkv_bias, o_bias, mlp_bias, qk_norm;
+    int64_t window, window_from; /* 0: none; the first windowed layer */
+    const char *rope;            /* rope_type; NULL: null */
+    double factor, low, high, original;
+    const char *more; /* members of config.json, each with its comma in front; may be NULL */
+};
 struct random_tensor {
     char name[96];
     int64_t rows, cols; /* cols 0: a vector */
@@ -22,6 +31,7 @@ struct random_tensor {
 };
 struct random_model {
     struct model_shape shape;
+    struct model_kind kind;
     char directory[RANDOM_MODEL_PATH_MAX];
     struct random_tensor *tensors; /* owned */
     size_t n;
@@ -30,6 +40,7 @@ struct random_model {
 extern const struct model_shape shape_small; /* odd sizes on purpose: no dimension is a multiple of eight */
 
 void random_model_write(struct random_model *m, const struct model_shape *shape);
+void random_model_write_kind(struct random_model *m, const struct model_shape *shape, const struct model_kind *kind);
 void random_model_remove(struct random_model *m); /* files, directory and memory */
 const float *random_model_get(const struct random_model *m, const char *name);
 

@@ -32,6 +32,12 @@ static void multiply(const float *w, int64_t rows, int64_t cols, const double *x
     }
 }
 
+static const float *bias(const struct random_model *m, int64_t layer, const char *name) {
+    char full[96];
+    snprintf(full, sizeof full, "model.layers.%lld.%s.bias", (long long)layer, name);
+    return random_model_get(m, full);
+}
+
 /* The matrix's product, and what an adapter adds to it: s B (A x), rows rescaled to DoRA's length. */
 static void product(const struct reference *r, int64_t layer, const char *name, int64_t rows, int64_t cols,
                     const double *x, double *y) {
@@ -52,6 +58,9 @@ static void product(const struct reference *r, int64_t layer, const char *name, 
         if (p->magnitude)
             y[o] *= (double)p->magnitude[o] / sqrt(length);
     }
+    const float *more = bias(r->model, layer, name);
+    for (int64_t o = 0; more && o < rows; o++)
+        y[o] += (double)more[o];
 }
 
 static void norm(const float *w, int64_t n, const double *x, double *y) {
@@ -62,31 +71,70 @@ static void norm(const float *w, int64_t n, const double *x, double *y) {
         y[i] = x[i] / sqrt(sum / (double)n + EPSILON) * (double)w[i];
 }
 
-static void turn(double *heads, int64_t n_heads, int64_t d, int64_t pos) {
+static bool is(const char *word, const char *other) {
+    return word && strcmp(word, other) == 0;
+}
+
+/* Wave lengths under O/high stay, those over O/low are stretched, those between blend. */
+static double llama3_speed(const struct model_kind *k, double speed) {
+    double turns = k->original * speed / 6.283185307179586; /* in the original context */
+    double keep = (turns - k->low) / (k->high - k->low);
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    return keep * speed + (1 - keep) * speed / k->factor;
+}
+
+/* Pairs that turn over 32 times stay, those that turn less than once are stretched, in between a ramp by index. */
+static double yarn_speed(const struct model_kind *k, double speed, int64_t i, int64_t d) {
+    double step = 2 * log(THETA) / (double)d; /* speed of pair i is exp(-i step) */
+    double first = floor(log(k->original / (32 * 6.283185307179586)) / step);
+    double last = ceil(log(k->original / 6.283185307179586) / step);
+    first = first < 0 ? 0 : first;
+    last = last > (double)d - 1 ? (double)d - 1 : last;
+    double stretch = ((double)i - first) / (last - first);
+    stretch = stretch < 0 ? 0 : stretch > 1 ? 1 : stretch;
+    return speed * (1 - stretch) + speed / k->factor * stretch;
+}
+
+static double speed_of(const struct model_kind *k, int64_t i, int64_t d) {
+    double speed = pow(THETA, -2.0 * (double)i / (double)d);
+    return is(k->rope, "linear")   ? speed / k->factor
+           : is(k->rope, "llama3") ? llama3_speed(k, speed)
+           : is(k->rope, "yarn")   ? yarn_speed(k, speed, i, d)
+                                   : speed;
+}
+
+static void turn(const struct model_kind *k, double *heads, int64_t n_heads, int64_t d, int64_t pos) {
+    double length = is(k->rope, "yarn") ? 0.1 * log(k->factor) + 1 : 1;
     for (int64_t h = 0; h < n_heads; h++)
         for (int64_t i = 0; i < d / 2; i++) {
-            double angle = (double)pos * pow(THETA, -2.0 * (double)i / (double)d);
+            double angle = (double)pos * speed_of(k, i, d);
             double *a = &heads[h * d + i], *b = a + d / 2, x = *a, y = *b;
-            *a = x * cos(angle) - y * sin(angle);
-            *b = y * cos(angle) + x * sin(angle);
+            *a = length * (x * cos(angle) - y * sin(angle));
+            *b = length * (y * cos(angle) + x * sin(angle));
         }
 }
 
-/* One query head over keys and values 0..pos; kv rows are `stride` apart. */
-static void look(const double *q, const double *k, const double *v, int64_t stride, int64_t d, int64_t pos,
-                 double *out) {
+static void norm_heads(const struct reference *r, int64_t l, const char *name, double *heads, int64_t n) {
+    int64_t d = r->model->shape.head_dim;
+    for (int64_t i = 0; r->model->kind.qk_norm && i < n; i++)
+        norm(get(r->model, l, name), d, heads + i * d, heads + i * d);
+}
+
+/* One query head over keys and values from..pos; kv rows are `stride` apart. */
+static void look(const double *q, const double *k, const double *v, int64_t stride, int64_t d, int64_t from,
+                 int64_t pos, double *out) {
     double *p = xcalloc((size_t)pos + 1, sizeof *p), most = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= pos; j++) {
+    for (int64_t j = from; j <= pos; j++) {
         for (int64_t i = 0; i < d; i++)
             p[j] += q[i] * k[j * stride + i];
         p[j] /= sqrt((double)d);
         most = fmax(most, p[j]);
     }
-    for (int64_t j = 0; j <= pos; j++)
+    for (int64_t j = from; j <= pos; j++)
         sum += p[j] = exp(p[j] - most);
     for (int64_t i = 0; i < d; i++) {
         out[i] = 0;
-        for (int64_t j = 0; j <= pos; j++)
+        for (int64_t j = from; j <= pos; j++)
             out[i] += p[j] / sum * v[j * stride + i];
     }
     free(p);
@@ -103,11 +151,15 @@ static void attend(const struct reference *r, int64_t l, int64_t t, double *x, s
     product(r, l, "self_attn.q_proj", s->heads * d, h, w->a, w->q);
     product(r, l, "self_attn.k_proj", kv, h, w->a, w->k + t * kv);
     product(r, l, "self_attn.v_proj", kv, h, w->a, w->v + t * kv);
-    turn(w->q, s->heads, d, t);
-    turn(w->k + t * kv, s->kv_heads, d, t);
+    const struct model_kind *kind = &r->model->kind;
+    norm_heads(r, l, "self_attn.q_norm", w->q, s->heads);
+    norm_heads(r, l, "self_attn.k_norm", w->k + t * kv, s->kv_heads);
+    turn(kind, w->q, s->heads, d, t);
+    turn(kind, w->k + t * kv, s->kv_heads, d, t);
+    int64_t back = kind->window && l >= kind->window_from && t >= kind->window ? t - kind->window + 1 : 0;
     for (int64_t i = 0; i < s->heads; i++) {
         int64_t from = i / (s->heads / s->kv_heads) * d;
-        look(w->q + i * d, w->k + from, w->v + from, kv, d, t, w->mixed + i * d);
+        look(w->q + i * d, w->k + from, w->v + from, kv, d, back, t, w->mixed + i * d);
     }
     product(r, l, "self_attn.o_proj", h, s->heads * d, w->mixed, w->back);
     for (int64_t i = 0; i < h; i++)

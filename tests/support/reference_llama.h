@@ -1,4 +1,4 @@
-/* A Llama in double precision, written from the architecture's description alone: the judge of the engine's numbers. */
+/* A Llama, and the families that differ from it in what struct model_kind says, in double precision, written from the architecture's description alone: the judge of the engine's numbers. */
 #ifndef TOLLGATE_TESTS_REFERENCE_LLAMA_H
 #define TOLLGATE_TESTS_REFERENCE_LLAMA_H
 

@@ -82,28 +82,78 @@ static const struct model_shape shapes[] = {
     {40, 60, 2, 2, 2, 20, 290, 64, true, "F16", 4},
 };
 
+static void expect_reference(const struct random_model *m) {
+    int64_t n = m->shape.vocabulary;
+    int32_t ids[LENGTH];
+    double *want = calloc(LENGTH * (size_t)n, sizeof *want);
+    for (int i = 0; i < LENGTH; i++)
+        ids[i] = token_of(3, i);
+    reference_logits(m, ids, LENGTH, want);
+    for (size_t t = 0; t < ARRAY_LEN(twins); t++) {
+        struct bench b;
+        if (!twins[t]->usable())
+            continue;
+        bench_open(&b, m, twins[t], 1);
+        bench_add(&b, 3, 0, LENGTH);
+        bench_run(&b);
+        for (int i = 0; i < LENGTH; i++)
+            judge(b.logits + i * n, want + i * n, n, twins[t]->name);
+        bench_close(&b);
+    }
+    free(want);
+}
+
 Test(compute, logits_equal_a_reference_in_double_precision) {
     for (size_t k = 0; k < ARRAY_LEN(shapes); k++) {
         struct random_model m;
-        int64_t n = shapes[k].vocabulary;
-        int32_t ids[LENGTH];
-        double *want = calloc(LENGTH * (size_t)n, sizeof *want);
         random_model_write(&m, &shapes[k]);
-        for (int i = 0; i < LENGTH; i++)
-            ids[i] = token_of(3, i);
-        reference_logits(&m, ids, LENGTH, want);
-        for (size_t t = 0; t < ARRAY_LEN(twins); t++) {
-            struct bench b;
-            if (!twins[t]->usable())
-                continue;
-            bench_open(&b, &m, twins[t], 1);
-            bench_add(&b, 3, 0, LENGTH);
-            bench_run(&b);
-            for (int i = 0; i < LENGTH; i++)
-                judge(b.logits + i * n, want + i * n, n, twins[t]->name);
-            bench_close(&b);
-        }
-        free(want);
+        expect_reference(&m);
+        random_model_remove(&m);
+    }
+}
+
+/* What tells families apart: biases, norms of heads, windows that begin inside a block, and stretched positions. */
+static const struct model_kind kinds[] = {
+    {.type = "llama", .architecture = "LlamaForCausalLM", .qkv_bias = true, .o_bias = true, .mlp_bias = true},
+    {.type = "llama", .architecture = "LlamaForCausalLM", .rope = "linear", .factor = 4},
+    {.type = "llama", .architecture = "LlamaForCausalLM", .rope = "dynamic", .factor = 4},
+    {.type = "llama",
+     .architecture = "LlamaForCausalLM",
+     .rope = "llama3",
+     .factor = 8,
+     .low = 1,
+     .high = 4,
+     .original = 64},
+    {.type = "mistral", .architecture = "MistralForCausalLM", .window = 7, .more = ",\"sliding_window\":7"},
+    {.type = "mistral", .architecture = "MistralForCausalLM", .more = ",\"sliding_window\":null"},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .qkv_bias = true,
+     .window = 18,
+     .window_from = 1,
+     .more = ",\"sliding_window\":18,\"use_sliding_window\":true,\"max_window_layers\":1"},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .qkv_bias = true,
+     .rope = "yarn",
+     .factor = 4,
+     .original = 160,
+     .more = ",\"sliding_window\":18,\"use_sliding_window\":false,\"max_window_layers\":1"},
+    {.type = "qwen3", .architecture = "Qwen3ForCausalLM", .qk_norm = true},
+    {.type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .qk_norm = true,
+     .window = 20,
+     .window_from = 1,
+     .more = ",\"sliding_window\":20,\"use_sliding_window\":true,\"max_window_layers\":0,"
+             "\"layer_types\":[\"full_attention\",\"sliding_attention\"]"},
+};
+
+Test(compute, every_family_equals_the_reference) {
+    for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+        struct random_model m;
+        random_model_write_kind(&m, &shape_small, &kinds[k]);
+        expect_reference(&m);
         random_model_remove(&m);
     }
 }

@@ -1,0 +1,29 @@
+/* Asking a running gateway: what operators' verbs share. The address and the token come from the conf that the gateway was
+ * started with, or from --admin and TOLLGATE_ADMIN_TOKEN. */
+#ifndef TOLLGATE_CLI_CLIENT_H
+#define TOLLGATE_CLI_CLIENT_H
+
+#include "gateway/base/json.h"
+
+#define CLIENT_REPLY_MAX (64 << 20)
+#define CLIENT_WAIT_S 30 /* for an answer */
+
+struct client {
+    char address[256]; /* host:port or unix:/path */
+    char token[256];   /* secret */
+};
+/* False with a sentence on standard error. `address` may be NULL: conf's. */
+must_check bool client_init(struct client *c, const char *conf_file, const char *address);
+/* One call. The HTTP status, its body in `reply`; 0 with a sentence on standard error: nobody answers. */
+int client_ask(const struct client *c, const char *method, const char *path, const char *body, struct str *reply);
+/* The same for a verb: an answer that is no 2xx is said on standard error. False: the verb fails. */
+must_check bool client_do(const struct client *c, const char *method, const char *path, const char *body,
+                          struct str *reply);
+
+/* Objects as a table: one column a member, as wide as it must be; a member that is absent or null is "-". */
+struct client_column {
+    const char *title, *member;
+};
+void client_table(struct json rows, const struct client_column *columns, size_t n);
+
+#endif
