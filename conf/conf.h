@@ -6,8 +6,7 @@
  * swaps the pointer and lets running requests end on the one they began with. State that outlives a conf (leases,
  * health, pools, limiters) is keyed by names, never by pointers into a conf.
  *
- * Every directive stands once, in the table of conf/directives*.c: name, type, default, unit, bounds, live or restart,
- * prose. `tollgate check`, `schema` and `config` print from that table. */
+ * Every directive stands once, in the table of conf/directives*.c; `check`, `schema` and `config` print from it. */
 #ifndef TOLLGATE_CONF_H
 #define TOLLGATE_CONF_H
 
@@ -71,7 +70,7 @@ struct conf_decode {
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
     const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
-    int64_t adapter_watch_us, keep_versions;
+    int64_t adapter_watch_us;
     const char **pins; /* names that stay in memory */
     size_t n_pins;
 };
@@ -434,7 +433,6 @@ struct conf *conf_take(struct conf *c);
 void conf_drop(struct conf *c); /* c may be NULL */
 /* The directives that differ and need a restart, as sentences; empty when the new conf can be swapped in. */
 void conf_restart_needed(const struct conf *running, const struct conf *next, struct str *out);
-
 /* The same files once more, as the running conf read them, with state as it is now: after an act, so that files which
  * somebody is editing do not come into force by it. Price files and ${...} are read again. NULL with a report. */
 must_check struct conf *conf_with_state(struct conf *running, struct conf_report *report);
@@ -470,6 +468,8 @@ must_check bool conf_act_revokes(struct span line, char id[16], uint8_t sha256[S
 
 /* A line, with its newline, to a file of state.directory: durable when it returns true; a torn last line is cut before. */
 must_check bool conf_state_append(const struct conf *c, const char *file, struct span line);
+/* All of a file of state.directory anew, all or nothing, durable when it returns true. For a file with one writer. */
+must_check bool conf_state_replace(const struct conf *c, const char *file, struct span bytes);
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);

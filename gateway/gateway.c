@@ -9,6 +9,7 @@
 #include "gateway/alert.h"
 #include "gateway/content.h"
 #include "gateway/keys.h"
+#include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
@@ -277,6 +278,14 @@ static bool make_admin_token(struct gateway *g, struct str *why) {
     return state_write_word(state_admin_token_path(g->conf, path, sizeof(path)), g->admin_token, why);
 }
 
+static bool load_overrides(struct gateway *g, struct str *why) {
+    if (!overrides_load(g->overrides, g->conf, g->started_us, why))
+        return false;
+    if (!overrides_compact(g->overrides, g->conf))
+        log_warn("the overrides in %s could not be written anew; they stay as they are", g->conf->state_directory);
+    return true;
+}
+
 static void on_signal(evutil_socket_t number, short what, void *arg) {
     struct gateway *g = arg;
     struct str report;
@@ -333,6 +342,7 @@ static void make_rooms(struct gateway *g) {
     g->keys = keys_new();
     g->recent = recent_new();
     list_init(&g->finance_jobs);
+    list_init(&g->lookups);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -352,7 +362,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && make_admin_token(g, why) &&
+    if (state_make(conf, why) && load_overrides(g, why) && make_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
         listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
@@ -448,6 +458,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    lookups_stop(g);
     adapters_stop(g);
     if (g->audit) {
         cut_off(g);

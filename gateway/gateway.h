@@ -55,6 +55,7 @@ struct gateway {
         int64_t since_us, calls, retries;
     } traffic;
     size_t adapter_jobs;      /* callers of the admin port who wait for a look at a folder of adapters */
+    struct list lookups;      /* gateway/lookup.c */
     struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;

@@ -53,7 +53,7 @@ struct adapter_name {
 };
 struct adapters_options {
     const char *directory, *history; /* NULL: none; no file */
-    int64_t memory, rank_max, watch_us, keep_versions;
+    int64_t memory, rank_max, watch_us;
     const char *const *pins; /* names that stay in memory; borrowed while open */
     size_t n_pins;
 };

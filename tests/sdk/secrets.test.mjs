@@ -187,6 +187,35 @@ test('A-01 a conf with every kind of mistake shows no secret of it', async () =>
   rmSync(g.dir, { recursive: true });
 });
 
+// ---- what became of a request ----
+
+test('a request was forgotten by a restart, though the log knew it, and only its own key may ask', { timeout: 60000 }, async () => {
+  const h = await house(usual(), simple, {}, { keys: [{ id: 'testkey1', name: 'test', sha256: sha256(KEY) }, { id: 'otherkey', name: 'other', sha256: sha256(OTHER_KEY) }] });
+  const { g } = h;
+  const ids = [];
+  for (const more of [{}, { stream: true }, { model: 'none' }]) ids.push((await call(g, more).done).headers['x-request-id']);
+  const ask = async (id, key = KEY) => call(g, undefined, { path: `/v1/requests/${id}`, headers: { authorization: `Bearer ${key}` } }).done;
+  const before = await Promise.all(ids.map(async (id) => (await ask(id)).json()));
+  await g.stop();
+  await g.start();
+  for (const [i, id] of ids.entries()) {
+    const c = await ask(id);
+    assert.equal(c.status, 200, c.text);
+    const { received, ...told } = c.json(), { received: was, ...known } = before[i];
+    assert.deepEqual(told, known);
+    assert.ok(Math.abs(Date.parse(received) - Date.parse(was)) < 200);
+    assert.equal((await ask(id, OTHER_KEY)).status, 404, "another key's");
+  }
+  assert.equal((await ask(`req_${'0'.repeat(32)}`)).status, 404);
+  const many = await Promise.all(Array.from({ length: 20 }, () => ask(ids[0])));
+  assert.ok(many.every((c) => c.status === 200 || (c.status === 503 && c.headers['retry-after'])), 'who comes too many is told to come again');
+  assert.ok(many.some((c) => c.status === 200));
+  const left = call(g, undefined, { path: `/v1/requests/${ids[0]}` });
+  left.hangUp();
+  await g.idle();
+  await h.end();
+});
+
 // ---- one row ----
 
 test('a request leaves no row, or two, whatever became of it', { timeout: 60000 }, async () => {

@@ -388,3 +388,25 @@ Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
     cr_assert_eq(process_hold(&p, 0, "b", 60, &a), ERR_NONE);
     process_stop(&p);
 }
+
+Test(redis_ledger, spend_of_a_key_is_what_all_processes_have_settled) {
+    struct process p, q;
+    struct hold_op a, b;
+    struct spend_view key, team;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 30, &b), ERR_NONE);
+    process_settle(&p, &a.lease, 20);
+    process_settle(&q, &b.lease, 7);
+    kit_pass(2 * US_PER_S, &p, &q);
+    struct process *both[] = {&p, &q};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+        budget_spend(both[i]->h.b, SPAN("key00001"), SPAN("search"), kit.now_us, &key, &team);
+        cr_assert(key.day_nanousd == 27 && key.week_nanousd == 27 && key.month_nanousd == 27 &&
+                  key.total_nanousd == 27);
+        cr_assert(team.day_nanousd == 27 && team.month_nanousd == 27);
+    }
+    budget_spend(p.h.b, SPAN("key0000"), SPAN("sea"), kit.now_us, &key, &team);
+    cr_assert(key.day_nanousd == 0 && team.day_nanousd == 0);
+    stop_both(&p, &q);
+}
