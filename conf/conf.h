@@ -298,7 +298,7 @@ struct conf {
     const char *metrics_address; /* NULL */
     const char *node;
     struct {
-        int64_t max_body, max_buffered, max_headers; /* bytes */
+        int64_t max_body, max_upload, max_buffered, max_headers; /* bytes */
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;

@@ -122,6 +122,13 @@ void adapters_scan(struct adapters *a);
 struct adapter_version *version_find(struct adapters *a, struct span name, struct span version); /* under the lock */
 void version_free(struct adapter_version *v);
 
+/* adapters_keep.c: the loader, under no lock. Removes pushed versions that are too many. */
+void adapters_keep(struct adapters *a);
+
+/* push.c: the loop; decode_push_open of the door. */
+struct decode_push *adapters_push(struct adapters *a, const char *name, const char *version,
+                                  const struct decode_push_ops *ops, void *user, struct str *why);
+
 /* adapters_names.c: under the lock. */
 const char *name_points_at(const struct adapters *a, const char *name); /* NULL: at nothing */
 must_check bool name_point(struct adapters *a, const char *name, const char *version, const char *act, const char *by,
