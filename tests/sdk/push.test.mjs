@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, cpSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Gateway, ROOT, confOf, teamOf } from './harness.mjs';
+import { ADMIN, Gateway, ROOT, confOf, teamOf } from './harness.mjs';
 
 const tarOf = (voice) => execFileSync('tar', ['-cf', '-', '-C', join(ROOT, 'conf', 'tiny', 'adapters', voice), '.']);
 
@@ -15,7 +15,7 @@ test('a pushed version is served, the same again is 200, and what is cut, too la
   cpSync(join(ROOT, 'conf', 'tiny', 'adapters', 'pirate'), join(adapters, 'voice', '1'), { recursive: true });
   const local = { protocol: 'decode', model: join(ROOT, 'conf', 'tiny', 'base'), name: 'tiny', max_context: 512, adapters: { directory: adapters, watch: '1h' }, price: { input: '0.05 USD/1M', output: '0.20 USD/1M' } };
   const g = await new Gateway((d) => confOf(d, { http: { max_upload: '8MiB' }, backends: { local }, aliases: { m: 'local/voice@2' }, teams: { search: teamOf() } }), dir).start();
-  const put = async (path, body) => { const r = await g.admin(path, 'PUT', body); return { status: r.status, body: await r.json() }; };
+  const put = async (path, body) => { const r = await fetch(g.adminUrl + path, { method: 'PUT', headers: { authorization: `Bearer ${ADMIN}` }, body }); return { status: r.status, body: await r.json() }; };
   try {
     const tar = tarOf('formal');
     const first = await put('/admin/adapters/voice/versions/2', tar);
