@@ -211,6 +211,9 @@ struct audit_line {
 };
 must_check bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                            struct str *why);
+/* The same without files that end before `since_us`, as far as their names tell. */
+must_check bool audit_read_since(const char *directory, int64_t since_us,
+                                 bool (*see)(const struct audit_line *l, void *user), void *user, struct str *why);
 /* The frame that every record has, read without JSON. */
 struct audit_frame {
     uint64_t seq;

@@ -2,6 +2,7 @@
  * lines asked for). */
 #include "audit/audit.h"
 #include "audit/segment.h"
+#include "gateway/base/clock.h"
 #include "gateway/base/mem.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -44,8 +45,21 @@ static bool read_from(struct reader *r, const char *file, int64_t *offset, int64
     return got == LINES_LONG ? failed(r, file, "a line is longer than any record") : true;
 }
 
+/* A file of a chain ends where the next one of it begins. */
+static bool ends_before(const struct segments *all, size_t i, int64_t day) {
+    if (i + 1 >= all->n || strcmp(all->all[i].chain, all->all[i + 1].chain) != 0)
+        return false;
+    int64_t next = segment_day(all->all[i + 1].name);
+    return next >= 0 && next < day;
+}
+
 bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, void *user), void *user,
                 struct str *why) {
+    return audit_read_since(directory, 0, see, user, why);
+}
+
+bool audit_read_since(const char *directory, int64_t since_us, bool (*see)(const struct audit_line *l, void *user),
+                      void *user, struct str *why) {
     struct reader r = {directory, see, user, false, why};
     struct segments all;
     if (!segments_list(directory, NULL, &all, why))
@@ -53,7 +67,8 @@ bool audit_read(const char *directory, bool (*see)(const struct audit_line *l, v
     bool good = true;
     for (size_t i = 0; good && !r.stopped && i < all.n; i++) {
         int64_t offset = 0, number = 0;
-        good = read_from(&r, all.all[i].name, &offset, &number);
+        if (!ends_before(&all, i, since_us / US_PER_DAY))
+            good = read_from(&r, all.all[i].name, &offset, &number);
     }
     segments_free(&all);
     return good;

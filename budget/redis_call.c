@@ -1,4 +1,5 @@
-/* Open calls, and what each log has settled in each account. Always true here: a tally never goes down; one that a call or
+/* Open calls, and what each log has settled in each account. Always true here: the sums of a tally never
+ * go down; one that a call or
  * a job refers to, or that waits to be told, is not freed; the calls that stand in the map are those whose lease may stand
  * in Redis. */
 #include "budget/redis_ledger.h"
@@ -79,7 +80,10 @@ static void add(int64_t *to, int64_t more) {
 void tally_add(struct tally *t, int64_t nanousd, int64_t overrun) {
     if (nanousd == 0)
         return;
-    add(&t->settled, nanousd);
+    if (nanousd > 0)
+        add(&t->settled, nanousd);
+    else
+        add(&t->lowered, -nanousd);
     add(&t->overrun, overrun);
     tally_dirty(t);
 }

@@ -50,6 +50,7 @@ void put_dirty(struct job *j, struct log_of *log, size_t most, struct words *w) 
         words_puts(w, t->account);
         words_i64(w, t->settled);
         words_i64(w, t->overrun);
+        words_i64(w, t->lowered);
         words_puts(w, tally_keep_s(t));
     }
 }

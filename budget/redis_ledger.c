@@ -262,7 +262,9 @@ static void redis_rate_end(void *store, struct rate_slip *slip, int64_t tokens_u
 static void redis_replay_log(void *store, const char *log) {
     struct redis_ledger *l = store;
     l->replay = log ? log_get(l, log) : l->own;
-    l->replay->ends = true;
+    l->replay->known_us = l->now_us;
+    if (!l->replay->own) /* of our own, the greeting decides */
+        l->replay->ends = true;
 }
 
 static void redis_replay(void *store, const struct ledger_ask *ask) {
@@ -319,9 +321,33 @@ static void redis_each(void *store, int64_t now_us, void (*see)(const struct led
     }
 }
 
+/* Where a view counts what an account of this owner has; NULL: it is another's. */
+static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_view *out) {
+    static const enum period periods[] = {PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIOD_TOTAL};
+    int64_t *to[] = {&out->day_nanousd, &out->week_nanousd, &out->month_nanousd, &out->total_nanousd};
+    size_t n = strlen(owner);
+    if (strncmp(t->account, owner, n) != 0 || t->account[n] != '/')
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(periods); i++) {
+        size_t length = strlen(period_names[periods[i]]);
+        if (strncmp(t->account + n + 1, period_names[periods[i]], length) == 0 && t->account[n + 1 + length] == '@')
+            return to[i];
+    }
+    return NULL;
+}
+
+/* What all have settled, as Redis said last; without Redis what this process has settled may be more. */
 static void redis_spend(void *store, const char *owner, int64_t now_us, struct spend_view *out) {
     struct redis_ledger *l = store;
     ledger_memory_ops.spend(l->memory, owner, now_us, out);
+    for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
+        const struct tally *t = container_of(k, struct tally, in_all);
+        if (!t->log->own || !t->seen || now_us < t->from_us || now_us >= t->to_us)
+            continue;
+        int64_t *to = spend_of(t, owner, out);
+        if (to && t->said.settled > *to)
+            *to = t->said.settled;
+    }
 }
 
 static void redis_watch_news(void *store, budget_watcher *see, void *user) {

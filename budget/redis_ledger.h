@@ -62,7 +62,8 @@ struct tally { /* what one log has settled in one account, all in all */
     struct log_of *log; /* not owned */
     int64_t from_us, to_us;
     int64_t settled, overrun;
-    int refs; /* calls that will settle here, and jobs that carry it */
+    int64_t lowered; /* taken back by corrections */
+    int refs;        /* calls that will settle here, and jobs that carry it */
     bool dirty;
     struct link in_dirty; /* of its log */
     struct link in_all;
@@ -70,15 +71,17 @@ struct tally { /* what one log has settled in one account, all in all */
     struct told said;
     struct ledger_scope terms; /* of the budget, as asked last; n_warn 0 where none was */
     char owner[OWNER_NAME_MAX];
-    int64_t warned; /* the highest share that we know to be told */
-    bool refused;   /* the first refusal is told */
-    bool shown;     /* in the walk under way */
+    int64_t warned;       /* the highest share that we know to be told */
+    int64_t refused_mark; /* 1: the first refusal is told */
+    bool shown;           /* in the walk under way */
 };
 
 struct log_of {
     char *name; /* owned */
     bool own;
     bool ends;          /* to be told: none of its calls is open any more */
+    int64_t known_us;   /* when it was read; wall */
+    int64_t later_us;   /* not to be told before: its process was there; wall */
     struct map tallies; /* by account, owned */
     struct list dirty;  /* struct tally */
     struct link in_logs;
@@ -225,6 +228,7 @@ struct ledger_sums sums_said(const struct tally *t);
 void news_terms(struct tally *t, const struct ledger_scope *scope, const char *owner);
 void news_passed(struct redis_ledger *l, struct tally *t);
 void news_refused(struct redis_ledger *l, struct tally *t);
+void news_mark_again(struct redis_ledger *l); /* Redis has lost its marks */
 void news_of_memory(const struct budget_news *n, void *user);
 
 /* redis_down.c */

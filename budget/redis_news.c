@@ -1,5 +1,6 @@
 /* What somebody should hear of, with numbers of all processes. Always true here: a share that was passed and a first refusal
- * are told by one process, once a period and budget, because the mark of it stands in Redis. */
+ * are told by one process, once a period and budget, because the mark of it stands in Redis; a Redis that has lost its
+ * marks is given them again before anything is held. */
 #include "budget/redis_ledger.h"
 #include "budget/redis_script.h"
 
@@ -25,14 +26,24 @@ static void tell(const struct redis_ledger *l, const struct tally *t, enum budge
 
 static void on_marked(struct redis_call *call, const struct redis_value *reply) {
     struct job *j = (struct job *)(void *)call;
-    if (answer_good(j->l, call, j->op, reply) && reply_i64(reply, 1) == 1)
-        tell(j->l, j->carried[0], j->ends ? BUDGET_LIMIT : BUDGET_WARN, 0);
+    struct tally *t = j->carried[0];
+    if (!answer_good(j->l, call, j->op, reply))
+        *(j->ends ? &t->refused_mark : &t->warned) = 0; /* the next one that sees it asks again */
+    else if (reply_i64(reply, 1) == 1)
+        tell(j->l, t, j->ends ? BUDGET_LIMIT : BUDGET_WARN, 0);
     job_end(j);
 }
 
-static void mark(struct redis_ledger *l, struct tally *t, bool limit, int64_t value) {
+static void on_marked_again(struct redis_call *call, const struct redis_value *reply) {
+    struct job *j = (struct job *)(void *)call;
+    (void)answer_good(j->l, call, j->op, reply);
+    job_end(j);
+}
+
+static void mark(struct redis_ledger *l, struct tally *t, bool limit, int64_t value,
+                 void (*done)(struct redis_call *call, const struct redis_value *reply)) {
     struct words w;
-    struct job *j = job_new(l, JOB_MARK, 1, on_marked);
+    struct job *j = job_new(l, JOB_MARK, 1, done);
     j->ends = limit;
     j->carried[j->n++] = t;
     t->refs++;
@@ -56,14 +67,24 @@ void news_passed(struct redis_ledger *l, struct tally *t) {
     if (passed <= t->warned)
         return;
     t->warned = passed;
-    mark(l, t, false, passed);
+    mark(l, t, false, passed, on_marked);
 }
 
 void news_refused(struct redis_ledger *l, struct tally *t) {
-    if (t->refused)
+    if (t->refused_mark)
         return;
-    t->refused = true;
-    mark(l, t, true, 1);
+    t->refused_mark = 1;
+    mark(l, t, true, 1, on_marked);
+}
+
+void news_mark_again(struct redis_ledger *l) {
+    for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
+        struct tally *t = container_of(k, struct tally, in_all);
+        if (t->warned > 0)
+            mark(l, t, false, t->warned, on_marked_again);
+        if (t->refused_mark)
+            mark(l, t, true, 1, on_marked_again);
+    }
 }
 
 /* The memory ledger sees overruns of this process's calls; what it says of an account is one process's part. */

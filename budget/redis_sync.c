@@ -25,7 +25,7 @@ void sync_down(struct redis_ledger *l) {
 static void make_untold(struct redis_ledger *l) {
     for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
         struct tally *t = container_of(k, struct tally, in_all);
-        if (t->settled > 0)
+        if (t->settled > 0 || t->lowered > 0)
             tally_dirty(t);
     }
     for (struct map_entry *e = map_next(&l->calls, NULL); e; e = map_next(&l->calls, e))
@@ -100,16 +100,16 @@ void sync_epoch(struct redis_ledger *l) {
 static void on_told(struct redis_call *call, const struct redis_value *reply) {
     struct job *j = (struct job *)(void *)call;
     struct redis_ledger *l = j->l;
-    bool good = answer_good(l, call, j->op, reply);
-    job_told(j, good, NULL, 0);
-    if (j->ends && (!good || span_is(reply_text(reply, 1), "more")))
+    bool good = answer_good(l, call, j->op, reply), live = good && reply_is(reply, "LIVE");
+    job_told(j, good && !live, NULL, 0);
+    if (live)
+        j->log->later_us = l->now_us + LEASE_LIVES_US;
+    if (j->ends && (!good || live || span_is(reply_text(reply, 1), "more")))
         j->log->ends = true;
     job_end(j);
-    if (l->state != LEDGER_TELLING)
-        return;
     if (good)
         tell_next(l);
-    else
+    else if (l->state == LEDGER_TELLING)
         l->state = LEDGER_AWAY;
 }
 
@@ -122,6 +122,7 @@ static void tell(struct redis_ledger *l, struct log_of *log) {
     words_begin(&w, l, l->now_us);
     j->op = l->op;
     words_puts(&w, log->name);
+    words_i64(&w, log->known_us);
     words_i64(&w, LEASE_LIVES_US);
     words_puts(&w, j->ends ? "end" : "more");
     put_dirty(j, log, TELL_TALLIES, &w);
@@ -129,22 +130,37 @@ static void tell(struct redis_ledger *l, struct log_of *log) {
 }
 
 static void ready(struct redis_ledger *l) {
+    bool anew = l->telling;
     l->telling = false;
     l->began = true;
     l->state = LEDGER_READY;
+    if (anew)
+        news_mark_again(l);
     l->renewed_us = 0;
     log_info("the Redis ledger is ready log=%s", l->own->name);
     sync_tick(l, l->now_us);
 }
 
-static void tell_next(struct redis_ledger *l) {
-    for (struct link *k = list_first(&l->logs); k && l->telling; k = list_next(&l->logs, k)) {
+/* Of our own log, everything is told after a greeting, and what comes later goes with settles. */
+static struct log_of *untold(const struct redis_ledger *l) {
+    for (struct link *k = list_first(&l->logs); k; k = list_next(&l->logs, k)) {
         struct log_of *log = container_of(k, struct log_of, in_logs);
-        if (log->dirty.n > 0 || log->ends) {
-            tell(l, log);
-            return;
-        }
+        if ((log->dirty.n > 0 || log->ends) && (l->telling || !log->own) && l->now_us >= log->later_us)
+            return log;
     }
+    return NULL;
+}
+
+static void tell_next(struct redis_ledger *l) {
+    if (l->state < LEDGER_TELLING || l->jobs[JOB_TELL]) /* what is under way goes on when it is answered */
+        return;
+    struct log_of *log = untold(l);
+    if (log) {
+        tell(l, log);
+        return;
+    }
+    if (l->state == LEDGER_READY)
+        return;
     sync_restore(l);
     if (l->state == LEDGER_TELLING && !l->jobs[JOB_RESTORE])
         ready(l);
@@ -310,6 +326,7 @@ void sync_tick(struct redis_ledger *l, int64_t now_us) {
     if (l->state != LEDGER_READY)
         return;
     settle_send(l);
+    tell_next(l);
     rates_shared_send(l->rates);
     if (now_us >= l->renewed_us && now_us - l->renewed_us < RENEW_US)
         return;

@@ -6,8 +6,7 @@
  * swaps the pointer and lets running requests end on the one they began with. State that outlives a conf (leases,
  * health, pools, limiters) is keyed by names, never by pointers into a conf.
  *
- * Every directive stands once, in the table of conf/directives*.c: name, type, default, unit, bounds, live or restart,
- * prose. `tollgate check`, `schema` and `config` print from that table. */
+ * Every directive stands once, in the table of conf/directives*.c; `check`, `schema` and `config` print from it. */
 #ifndef TOLLGATE_CONF_H
 #define TOLLGATE_CONF_H
 
@@ -18,6 +17,9 @@
 #include "gateway/base/mem.h"
 #include "gateway/base/price.h"
 #include "gateway/base/zone.h"
+
+#include <sys/types.h>
+#include <time.h>
 
 #define CONF_UNLIMITED INT64_C(-1)
 
@@ -177,7 +179,6 @@ struct conf_key {
     struct conf_limits limits;
     int64_t max_cost_per_call; /* nano-dollars; CONF_UNLIMITED */
     enum key_role role;
-    bool strict; /* a call is refused rather than sent without a field of it */
     enum fallback fallback;
 };
 
@@ -283,6 +284,20 @@ must_check struct span conf_price_bytes(const char *path, struct arena *a, const
 must_check bool conf_price_rows(struct span bytes, const char *path, int number, struct arena *a,
                                 const struct price_see *see);
 
+#define CONF_FILE_VALUE_MAX (64 << 10) /* bytes: against ${file:} of something that is no secret */
+/* A file that a ${file:PATH} was read from, as it was then. */
+struct conf_file {
+    const char *path;
+    int64_t bytes; /* -1: it was not there */
+    struct timespec changed;
+    ino_t inode;
+    uint8_t sha256[SHA256_BYTES]; /* zeros: it could not be read */
+    struct conf_file *next;
+};
+void conf_file_look(const char *path, struct conf_file *out); /* without its content */
+void conf_file_read(const char *path, struct conf_file *out);
+bool conf_file_looks_same(const struct conf_file *a, const struct conf_file *b);
+
 struct conf {
     int refs;
     struct arena arena;          /* everything below lives here */
@@ -376,6 +391,7 @@ struct conf {
     size_t n_prices;
     const struct price *price_default; /* prices.unknown; NULL: refuse */
 
+    struct conf_file *files;   /* that ${file:PATH} named, each once */
     struct conf *base;         /* counted: the conf whose files this one was made from; NULL: its own */
     int64_t state_bytes;       /* of keys.jsonl that this conf has taken in */
     struct conf_tree *tree;    /* private: values with their places, for config --effective */
@@ -410,7 +426,6 @@ struct conf *conf_take(struct conf *c);
 void conf_drop(struct conf *c); /* c may be NULL */
 /* The directives that differ and need a restart, as sentences; empty when the new conf can be swapped in. */
 void conf_restart_needed(const struct conf *running, const struct conf *next, struct str *out);
-
 /* The same files once more, as the running conf read them, with state as it is now: after an act, so that files which
  * somebody is editing do not come into force by it. Price files and ${...} are read again. NULL with a report. */
 must_check struct conf *conf_with_state(struct conf *running, struct conf_report *report);
@@ -446,6 +461,8 @@ must_check bool conf_act_revokes(struct span line, char id[16], uint8_t sha256[S
 
 /* A line, with its newline, to a file of state.directory: durable when it returns true; a torn last line is cut before. */
 must_check bool conf_state_append(const struct conf *c, const char *file, struct span line);
+/* All of a file of state.directory anew, all or nothing, durable when it returns true. For a file with one writer. */
+must_check bool conf_state_replace(const struct conf *c, const char *file, struct span bytes);
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);

@@ -310,8 +310,7 @@ static const struct directive key_rows[] = {
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",
      .prose = "The most one call may be able to cost."},
-    {"strict", TYPE_BOOL, 0, AT(conf_key, strict), .fallback = "false",
-     .prose = "Refuse a call rather than leave a field of it out."},
+    LATER("strict", "Refuse a call rather than leave a field of it out."),
     {"fallback", TYPE_WORD, 0, AT(conf_key, fallback), .fallback = "any", WORDS("any", "same-model", "none"),
      .prose = "How far its calls may fall where they do not say so themselves."},
 };

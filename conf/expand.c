@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define EXPANDED_BYTES_MAX (64 << 10) /* against ${file:} of something that is no secret */
+#define EXPANDED_BYTES_MAX CONF_FILE_VALUE_MAX
 
 struct expansion {
     struct reader *r;
@@ -25,11 +25,25 @@ static bool name_ok(struct span name) {
     return name.n > 0;
 }
 
+/* So that somebody can see it change; looked at before it is read, so that no change falls between. */
+static struct conf_file *remember_file(struct conf *c, const char *path) {
+    for (struct conf_file *f = c->files; f; f = f->next)
+        if (!strcmp(f->path, path))
+            return f;
+    struct conf_file *f = tree_alloc(&c->arena, sizeof *f);
+    conf_file_look(path, f);
+    f->next = c->files;
+    return c->files = f;
+}
+
 static void put_file(struct expansion *e, struct span path) {
     struct arena *a = &e->r->conf->arena;
     const char *why = NULL;
     char *full = *path.at == '/' ? tree_strdup(a, path) : tree_printf(a, "%s/%.*s", e->r->folder, SPAN_ARG(path));
-    struct span bytes = file_bytes(a, full, EXPANDED_BYTES_MAX, &why);
+    struct conf_file *file = remember_file(e->r->conf, full);
+    struct span bytes = file_bytes(a, full, CONF_FILE_VALUE_MAX, &why);
+    if (bytes.at)
+        sha256(bytes, file->sha256);
     if (!bytes.at) {
         e->lacking = tree_printf(a, "the file %s %s", full, why);
         return;

@@ -185,6 +185,19 @@ bool conf_state_append(const struct conf *c, const char *file, struct span line)
     return ok;
 }
 
+bool conf_state_replace(const struct conf *c, const char *file, struct span bytes) {
+    struct arena a;
+    arena_init(&a, ACT_BYTES_MAX);
+    const char *path = tree_printf(&a, "%s/%s", c->state_directory, file), *next = tree_printf(&a, "%s.new", path);
+    int fd = make_folders(c->state_directory) ? open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    bool ok = fd >= 0 && write_all(fd, bytes) && !fdatasync(fd);
+    if (fd >= 0)
+        close(fd);
+    ok = ok && !rename(next, path) && sync_folder(c->state_directory);
+    arena_fini(&a);
+    return ok;
+}
+
 static enum err append_act(const struct conf *c, struct str *act, bool once) {
     struct arena a;
     arena_init(&a, ACT_BYTES_MAX);

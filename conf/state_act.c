@@ -74,7 +74,6 @@ void act_write_add(const struct conf_key *key, const char *who, int64_t now_us, 
     json_put_i64(out, "in_flight", key->limits.in_flight);
     json_put_i64(out, "max_cost_per_call", key->max_cost_per_call);
     json_put_str(out, "role", role_names[key->role]);
-    json_put_bool(out, "strict", key->strict);
     json_put_str(out, "fallback", fallback_names[key->fallback]);
     if (key->account)
         json_put_str(out, "account", key->account);
@@ -189,7 +188,6 @@ static bool read_add(struct reader *r, struct json doc, struct act *out, const c
     k->limits.in_flight = limit_of(doc, "in_flight");
     k->max_cost_per_call = limit_of(doc, "max_cost_per_call");
     k->role = (enum key_role)word_of(doc, "role", role_names, ARRAY_LEN(role_names));
-    k->strict = json_get(doc, "strict").kind == JSON_TRUE;
     k->fallback = (enum fallback)word_of(doc, "fallback", fallback_names, ARRAY_LEN(fallback_names));
     k->account = text_of(r, doc, "account");
     k->made_by = text_of(r, doc, "made_by");

@@ -8,6 +8,7 @@
 
 #include "gateway/alert.h"
 #include "gateway/keys.h"
+#include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
 #include "gateway/shared.h"
@@ -237,6 +238,7 @@ static bool open_audit(struct gateway *g, struct str *why) {
     g->audit = audit_open(&options, g->loop, now_us, why);
     if (!g->audit)
         return false;
+    budget_replay_log(g->budget, NULL); /* corrections made from now on are our log's */
     record_conf(g, "loaded");
     gateway_hear_news(g);
     overrides_review(g);
@@ -270,6 +272,14 @@ static bool make_admin_token(struct gateway *g, struct str *why) {
     random_bytes(random, sizeof(random));
     snprintf(g->admin_token, sizeof(g->admin_token), "tg-admin-%.48s", hex_put(random, sizeof(random), hex));
     return state_write_word(state_admin_token_path(g->conf, path, sizeof(path)), g->admin_token, why);
+}
+
+static bool load_overrides(struct gateway *g, struct str *why) {
+    if (!overrides_load(g->overrides, g->conf, g->started_us, why))
+        return false;
+    if (!overrides_compact(g->overrides, g->conf))
+        log_warn("the overrides in %s could not be written anew; they stay as they are", g->conf->state_directory);
+    return true;
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg) {
@@ -328,6 +338,7 @@ static void make_rooms(struct gateway *g) {
     g->keys = keys_new();
     g->recent = recent_new();
     list_init(&g->finance_jobs);
+    list_init(&g->lookups);
     map_init(&g->by_id);
     map_init(&g->idempotent);
     map_init(&g->unasked);
@@ -347,7 +358,7 @@ struct gateway *gateway_open(const char *conf_path, struct str *why) {
     snprintf(g->chain, sizeof(g->chain), "%s.0", g->conf->node);
     make_rooms(g);
     start_events(g);
-    if (state_make(conf, why) && overrides_load(g->overrides, conf, g->started_us, why) && make_admin_token(g, why) &&
+    if (state_make(conf, why) && load_overrides(g, why) && make_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
         listen_all(g, why) && engines_open(g, why) && open_audit(g, why))
         return g;
@@ -368,9 +379,21 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
-    watch_conf_changed(g);
+    watch_conf_changed(g, strcmp(what, "reloaded") == 0);
     record_conf(g, what);
     overrides_review(g);
+}
+
+/* Takes `next`: the log first, since it alone can refuse. */
+static bool bring_in(struct gateway *g, struct conf *next, const char *what, struct str *report) {
+    const char *files[ANCHOR_FILES_MAX];
+    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
+    if (!audit_tune(g->audit, &options, report)) {
+        conf_drop(next);
+        return false;
+    }
+    gateway_swap(g, next, what);
+    return true;
 }
 
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
@@ -387,14 +410,16 @@ bool gateway_reload(struct gateway *g, bool dry_run, struct str *report) {
         conf_drop(next);
         return good;
     }
-    const char *files[ANCHOR_FILES_MAX];
-    struct audit_options options = audit_options_of(g, next, clock_wall_us(), files);
-    if (!audit_tune(g->audit, &options, report)) {
-        conf_drop(next);
-        return false;
-    }
-    gateway_swap(g, next, "reloaded");
-    return true;
+    return bring_in(g, next, "reloaded", report);
+}
+
+bool gateway_reread(struct gateway *g, struct str *report) {
+    struct conf_report problems;
+    conf_report_init(&problems);
+    struct conf *next = conf_with_state(g->conf, &problems);
+    conf_report_print(&problems, report);
+    conf_report_fini(&problems);
+    return next && bring_in(g, next, "files", report);
 }
 
 void gateway_drain(struct gateway *g) {
@@ -429,6 +454,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    lookups_stop(g);
     adapters_stop(g);
     if (g->audit) {
         cut_off(g);

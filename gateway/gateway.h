@@ -55,6 +55,7 @@ struct gateway {
     } traffic;
     struct admin_call *push;  /* the one version of an adapter that is being pushed; NULL: none */
     size_t adapter_jobs;      /* callers of the admin port who wait for a look at a folder of adapters */
+    struct list lookups;      /* gateway/lookup.c */
     struct list finance_jobs; /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
@@ -73,6 +74,8 @@ void gateway_close(struct gateway *g);
 void gateway_turn_soon(struct gateway *g);
 /* Loads the conf anew and swaps it in, or refuses it whole: false, with what is wrong in `report`. */
 bool gateway_reload(struct gateway *g, bool dry_run, struct str *report);
+/* The same files as the running conf read them, with what their ${file:PATH} hold now. */
+bool gateway_reread(struct gateway *g, struct str *report);
 /* Takes `next` in the running conf's place; `what` stands in the record of it. */
 void gateway_swap(struct gateway *g, struct conf *next, const char *what);
 void gateway_drain(struct gateway *g);

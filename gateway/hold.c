@@ -57,7 +57,6 @@ static enum progress ask_ledger(struct request *r, int64_t needed) {
     r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
-    r->held_us = clock_wall_us();
     return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
@@ -74,9 +73,9 @@ static bool is_held_in_parts(const struct request *r) {
     return r->call.stream && r->price.visible_output;
 }
 
-/* All tries of a call are priced at the instant of its admit record. */
+/* All tries of a call are priced at the instant of its admit record, which is that of its hold. */
 static int64_t priced_us(const struct request *r) {
-    return r->admitted_us ? r->admitted_us : clock_wall_us();
+    return r->admitted_us ? r->admitted_us : r->held_us;
 }
 
 static bool is_free(const struct request *r, const struct choice *c) {
@@ -150,6 +149,9 @@ static bool goes_on(struct request *r) {
 enum walk step_hold(struct request *r) {
     r->doing = "setting its worst-case cost aside";
     if (request_asks(r)) {
+        if (!r->hold.lease.open)
+            r->held_us =
+                clock_wall_us(); /* one instant for price, period and record: midnight falls into none of them */
         int64_t needed = price_choice(r);
         if (r->hold.lease.open && needed <= r->hold.lease.nanousd) {
             r->asking = false;

@@ -1,5 +1,5 @@
 /* Overrides in memory and in their file. Always true here: what is in force stands in the file, as a whole line; the last
- * line of a name counts; a torn last line was promised to nobody. */
+ * line of a name counts; a torn last line was promised to nobody; the file never grows past what a start reads. */
 #include "gateway/override.h"
 
 #include "gateway/base/clock.h"
@@ -14,9 +14,11 @@
 #define FILE_NAME "overrides.jsonl"
 #define FILE_BYTES_MAX (16 << 20)
 #define LINE_BYTES_MAX 4096
+#define LINES_FREE ((size_t)1024) /* lines that count no more, above which the file is written anew */
 
 struct overrides {
-    struct map by_name; /* struct override, owned */
+    struct map by_name;  /* struct override, owned */
+    size_t lines, bytes; /* of the file */
 };
 
 struct overrides *overrides_new(void) {
@@ -104,6 +106,7 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
     snprintf(path, sizeof(path), "%s/" FILE_NAME, c->state_directory);
     str_init(&text, FILE_BYTES_MAX);
     good = read_file(path, &text);
+    o->bytes = text.n;
     if (!good)
         str_printf(why, "%s: cannot be read\n", path);
     rest = str_span(&text);
@@ -117,22 +120,46 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
         else if (line.n)
             forget(o, v.name);
     }
+    o->lines = (size_t)number;
     str_fini(&text);
     return good;
 }
 
-static bool append(const struct conf *c, const struct override *v) {
+/* Only the lines that count; the file as it was stays where that fails. */
+static bool write_anew(struct overrides *o, const struct conf *c) {
+    struct str text;
+    str_init(&text, FILE_BYTES_MAX);
+    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e))
+        write_line(e->value, &text);
+    bool good = !text.over && conf_state_replace(c, FILE_NAME, str_span(&text));
+    if (good) {
+        o->lines = o->by_name.n;
+        o->bytes = text.n;
+    }
+    str_fini(&text);
+    return good;
+}
+
+bool overrides_compact(struct overrides *o, const struct conf *c) {
+    return o->lines <= o->by_name.n || write_anew(o, c);
+}
+
+static bool append(struct overrides *o, const struct conf *c, const struct override *v) {
     struct str line;
+    bool worn = o->lines >= o->by_name.n + LINES_FREE && !write_anew(o, c);
     str_init(&line, LINE_BYTES_MAX);
     write_line(v, &line);
-    bool good = !line.over && conf_state_append(c, FILE_NAME, str_span(&line));
+    bool fits = !line.over && (!worn || o->bytes + line.n <= FILE_BYTES_MAX);
+    bool good = fits && conf_state_append(c, FILE_NAME, str_span(&line));
+    o->lines += good;
+    o->bytes += good ? line.n : 0;
     str_fini(&line);
     return good;
 }
 
 bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v) {
     bool room = o->by_name.n < OVERRIDES_MAX || map_find(&o->by_name, span_of(v->name));
-    if (!room || !append(c, v))
+    if (!room || !append(o, c, v))
         return false;
     keep(o, v);
     return true;
@@ -144,7 +171,7 @@ bool overrides_end(struct overrides *o, const struct conf *c, const char *name) 
         return true;
     struct override ended = *v;
     ended.until_us = ended.since_us;
-    if (!append(c, &ended))
+    if (!append(o, c, &ended))
         return false;
     forget(o, ended.name);
     return true;

@@ -31,6 +31,8 @@ struct overrides *overrides_new(void);
 void overrides_free(struct overrides *o);
 /* Reads the state's file, if there is one. False with a sentence: a line that cannot be read may be a pause. */
 must_check bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, struct str *why);
+/* Leaves in the file what counts: at a start, and by itself when it has grown. The one writer is the gateway. */
+must_check bool overrides_compact(struct overrides *o, const struct conf *c);
 /* Durable before it is in force; an older one of its name ends. False: state cannot be written, or there are too many. */
 must_check bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v);
 must_check bool overrides_end(struct overrides *o, const struct conf *c, const char *name);

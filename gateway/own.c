@@ -1,5 +1,6 @@
 /* The gateway's own answers: alive, ready, the models a key may call, the key itself. Free, and open when a budget is gone. */
 #include "gateway/gateway.h"
+#include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
 
@@ -346,10 +347,12 @@ void answer_request(struct request *r) {
         str_put(&r->out, known);
     } else if (is_own(r, other)) {
         put_running(&r->out, other);
+    } else if (!other && lookup_is_id(r->rest)) {
+        r->status = 0;
+        lookup_start(r);
     } else {
         r->status = 0;
         r->err = ERR_NOT_FOUND;
-        snprintf(r->message, sizeof(r->message),
-                 "No request of this key has this id among the last ones that this process remembers.");
+        snprintf(r->message, sizeof(r->message), "No request of this key in the last 24 hours has this id.");
     }
 }

@@ -98,7 +98,16 @@ static bool is_paused(struct request *r) {
     return true;
 }
 
+/* One of our own may wait, for the log: then it is asked again when that has answered. */
+static enum walk end_own(struct request *r) {
+    if (r->asking)
+        return WALK_WAIT;
+    return go(r, r->err ? STATE_REFUSE : STATE_SETTLE);
+}
+
 enum walk step_auth(struct request *r) {
+    if (r->asked)
+        return end_own(r);
     r->conf = conf_take(r->gateway->conf);
     enum walk refused = admit_key(r);
     if (!r->key)
@@ -112,7 +121,7 @@ enum walk step_auth(struct request *r) {
     if (span_is(exchange_head(r->client)->method, "POST")) /* a call of our own with a body */
         return go(r, STATE_BODY);
     r->route->answer(r);
-    return r->err ? go(r, STATE_REFUSE) : go(r, STATE_SETTLE);
+    return end_own(r);
 }
 
 /* ---- RATE ---- */

@@ -4,16 +4,19 @@
 
 #include "gateway/alert.h"
 #include "gateway/gateway.h"
+#include "gateway/watch_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define FIGURES_MAX 512
+#define WATCH_REPORT_MAX (64 * 1024)
 
 struct watch {
     int64_t look_us, keys_us; /* mono: when it is looked at next */
     int lag_looks;            /* in a row at which the log lagged */
+    struct file_watch *files; /* NULL until the first look */
 };
 
 struct watch *watch_new(void) {
@@ -21,11 +24,16 @@ struct watch *watch_new(void) {
 }
 
 void watch_free(struct watch *w) {
+    if (w->files)
+        file_watch_free(w->files);
     free(w);
 }
 
-void watch_conf_changed(struct gateway *g) {
-    g->watch->keys_us = 0;
+void watch_conf_changed(struct gateway *g, bool reloaded) {
+    struct watch *w = g->watch;
+    w->keys_us = 0;
+    if (w->files)
+        file_watch_take(w->files, g->conf->files, reloaded);
 }
 
 /* ---- targets ---- */
@@ -140,11 +148,34 @@ static void look_at_keys(struct gateway *g) {
         tell_expiry(g, e->value, now_us);
 }
 
+/* ---- files that ${file:PATH} names ---- */
+
+static void look_at_files(struct gateway *g) {
+    struct watch *w = g->watch;
+    if (!w->files) {
+        w->files = file_watch_new();
+        file_watch_take(w->files, g->conf->files, true);
+    }
+    const char *changed = file_watch_look(w->files);
+    if (!changed)
+        return;
+    char path[CONF_STATE_PATH_MAX]; /* the watch takes new files with the new conf */
+    struct str report;
+    snprintf(path, sizeof(path), "%s", changed);
+    str_init(&report, WATCH_REPORT_MAX);
+    if (gateway_reread(g, &report))
+        log_info("%s has changed and was read again digest=%s", path, g->conf->digest);
+    else
+        log_error("%s has changed; conf refused, the running one stays: %s", path, report.at ? report.at : "");
+    str_fini(&report);
+}
+
 void watch_tick(struct gateway *g, int64_t mono_us) {
     struct watch *w = g->watch;
     if (mono_us < w->look_us)
         return;
     w->look_us = mono_us + WATCH_LOOK_US;
+    look_at_files(g);
     look_at_targets(g, mono_us);
     look_at_log(g);
     if (mono_us < w->keys_us)

@@ -58,7 +58,7 @@ race() {
     done
 }
 sdk() {
-    make -s "-j$JOBS" all || { fail build; return; }
+    make -s "-j$JOBS" all false-clock || { fail build; return; }
     local node; node=$(tests/sdk/node.sh) || { fail "no node for the SDK tests"; return; }
     "$node" --test --test-reporter=tap --test-timeout=120000 --test-force-exit "--test-concurrency=$JOBS" tests/sdk/*.test.mjs >"$LOGS/sdk.log" 2>&1
     local good bad

@@ -96,7 +96,7 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
     d->tokenizer = tokenizer_open(o->directory, &d->model->config, why);
     if (!d->tokenizer || !template_open(&d->template, o->directory, d->tokenizer, why))
         return false;
-    if (d->template.chat)
+    if (d->template.end >= 0)
         model_config_add_end(&d->model->config, d->template.end);
     for (int64_t id = 0; id < d->tokenizer->size; id++)
         if ((int64_t)d->tokenizer->bytes[id].n > d->longest_piece)
@@ -150,7 +150,7 @@ void decode_close(struct decode *d) {
 static bool render(const struct decode *d, const struct decode_ask *ask, struct tokens *out) {
     const struct tokenizer *t = d->tokenizer;
     if (ask->n_messages)
-        return template_render(&d->template, t, ask->messages, ask->n_messages, out);
+        return template_render(&d->template, t, ask->messages, ask->n_messages, out, NULL);
     for (size_t i = 0; i < t->n_before; i++)
         tokens_put(out, t->before[i]);
     tokenizer_encode(t, ask->prompt, true, out);

@@ -13,8 +13,8 @@
 #define THREADS_MAX 64
 #define ADAPTER_BYTES_DEFAULT (INT64_C(2) << 30)
 #define ADAPTER_RANK_DEFAULT 64
-#define WATCH_US_DEFAULT (INT64_C(30) * 1000000)
 #define KEEP_VERSIONS_DEFAULT 5
+#define WATCH_US_DEFAULT (INT64_C(30) * 1000000)
 #define KV_BYTES_LIMIT (INT64_C(1) << 42)
 
 static int64_t clamp(int64_t v, int64_t otherwise, int64_t max) {

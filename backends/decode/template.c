@@ -1,81 +1,33 @@
-/* Recognises ChatML among the ways it is written: the model's template and the known ones are brought into one tight
- * spelling and compared. Rendering then puts control tokens by id and everything that a user wrote as text. */
+/* Reads chat_template.jinja or the chat_template of tokenizer_config.json, learns by a rehearsal which token ends what the
+ * assistant says, and turns messages into tokens. */
 #include "backends/decode/template.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define CONFIG_FILE "tokenizer_config.json"
 #define JINJA_FILE "chat_template.jinja"
-#define TEMPLATE_BYTES_MAX (64 << 10) /* the longest public ones have some ten thousand */
-#define IM_START "<|im_start|>"
-#define IM_END "<|im_end|>"
-#define ANY '\x03' /* in a known template: some text, to be kept */
+#define NAMES_BYTES_MAX 4096
+#define NEEDLE "needle" /* what the assistant says in the rehearsal */
 
-#define HEAD "{% for message in messages %}"
-#define BODY "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
-#define TAIL "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-#define SYSTEM "{{ '<|im_start|>system\\n\x03<|im_end|>\\n' }}{% endif %}"
-static const char *const known[] = {
-    HEAD BODY TAIL,
-    HEAD "{% if loop.first and messages[0]['role'] != 'system' %}" SYSTEM BODY TAIL,
-    "{% if messages[0]['role'] != 'system' %}" SYSTEM HEAD BODY TAIL,
-};
-/* May stand in front of any of them. */
-static const char preamble[] =
-    "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}";
+static const char *const token_names[TEMPLATE_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token"};
 
-/* Tight b against tight a; where a has ANY, the text of b that stands there is *any. */
-static bool alike(struct span a, struct span b, struct span *any) {
-    const char *hole = memchr(a.at, ANY, a.n);
-    *any = SPAN_NONE;
-    if (!hole)
-        return span_equal(a, b);
-    size_t before = (size_t)(hole - a.at), after = a.n - before - 1;
-    if (b.n < before + after || memcmp(a.at, b.at, before) != 0 || memcmp(hole + 1, b.at + b.n - after, after) != 0)
-        return false;
-    *any = span_from(b.at + before, b.n - before - after);
-    return !memchr(any->at, '\x01', any->n) && !memchr(any->at, '\x02', any->n) && !memmem(any->at, any->n, "<|", 2);
+/* A string, or an object with the string in `content`. */
+static struct json token_of(struct json v) {
+    return v.kind == JSON_OBJECT ? json_get(v, "content") : v;
 }
 
-static bool recognise(struct template *t, struct span jinja) {
-    struct str ours, theirs, start;
-    struct span any;
-    bool found = false;
-    str_init(&ours, TEMPLATE_BYTES_MAX * 2);
-    str_init(&theirs, TEMPLATE_BYTES_MAX * 2);
-    str_init(&start, TEMPLATE_BYTES_MAX * 2);
-    template_tighten(jinja, &theirs);
-    template_tighten(SPAN(preamble), &start);
-    if (!theirs.over && theirs.n > start.n && memcmp(theirs.at, start.at, start.n) == 0)
-        str_cut(&theirs, start.n);
-    for (size_t i = 0; i < ARRAY_LEN(known) && !found && !theirs.over; i++) {
-        str_clear(&ours);
-        template_tighten(span_of(known[i]), &ours);
-        found = alike(str_span(&ours), str_span(&theirs), &any);
-        if (found && any.at)
-            t->system = xstrndup(any.at, any.n);
+static bool read_names(struct template *t, struct json config, struct str *why) {
+    str_putc(&t->names, '{');
+    for (size_t i = 0; i < TEMPLATE_NAMES; i++) {
+        struct json v = token_of(json_get(config, token_names[i]));
+        if (v.kind == JSON_STRING)
+            json_put_raw(&t->names, token_names[i], v.raw);
+        else if (v.kind != JSON_NONE && v.kind != JSON_NULL)
+            return complain(why, CONFIG_FILE, "%s must be a string", token_names[i]);
     }
-    str_fini(&ours);
-    str_fini(&theirs);
-    str_fini(&start);
-    return found;
-}
-
-static bool find_token(struct tokenizer *k, const char *file, const char *name, int32_t *id, struct str *why) {
-    *id = tokenizer_find(k, span_of(name));
-    if (*id < 0)
-        return complain(why, file, "its chat template uses %s, which tokenizer.json lacks", name);
-    tokenizer_set_control(k, *id);
-    return true;
-}
-
-static bool take_template(struct template *t, struct tokenizer *k, const char *file, struct span jinja,
-                          struct str *why) {
-    if (jinja.n > TEMPLATE_BYTES_MAX || !recognise(t, jinja))
-        return complain(why, file, "chat_template is not ChatML, the only one supported; it begins: %.*s",
-                        (int)(jinja.n < 80 ? jinja.n : 80), jinja.at);
-    t->chat = true;
-    return find_token(k, file, IM_START, &t->start, why) && find_token(k, file, IM_END, &t->end, why);
+    str_putc(&t->names, '}');
+    return !t->names.over || complain(why, CONFIG_FILE, "its tokens have over %d bytes", NAMES_BYTES_MAX);
 }
 
 /* A string, or a list of named ones of which "default" is meant. */
@@ -91,66 +43,144 @@ static struct json chosen(struct json v) {
     return (struct json){0};
 }
 
-static bool read_config(struct template *t, const char *directory, struct tokenizer *k, struct str *why) {
-    struct file f;
-    struct json root;
-    struct arena text;
-    if (!model_file_open_json(&f, directory, CONFIG_FILE, &root, why))
+/* --- rendering --- */
+
+static void put_messages(const struct decode_message *m, size_t n, struct str *out) {
+    str_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        str_puts(out, i ? ",{" : "{");
+        json_put_span(out, "role", m[i].role);
+        json_put_span(out, "content", m[i].text);
+        str_putc(out, '}');
+    }
+    str_putc(out, ']');
+}
+
+static bool write_out(const struct template *t, const struct decode_message *m, size_t n, bool prompt,
+                      struct marked *out, struct str *why) {
+    struct jinja_var vars[TEMPLATE_NAMES + 2];
+    struct str text;
+    struct json names, messages;
+    struct json_fault fault;
+    str_init(&text, JINJA_OUTPUT_BYTES_MAX);
+    put_messages(m, n, &text);
+    bool ok = json_check(str_span(&t->names), JSON_DEPTH_MAX, &names, &fault) && !text.over &&
+              json_check(str_span(&text), JSON_DEPTH_MAX, &messages, &fault);
+    if (ok) {
+        vars[0] = (struct jinja_var){"messages", messages, true};
+        vars[1] = (struct jinja_var){"add_generation_prompt", {prompt ? JSON_TRUE : JSON_FALSE, SPAN_NONE}, false};
+        for (size_t i = 0; i < TEMPLATE_NAMES; i++)
+            vars[i + 2] = (struct jinja_var){token_names[i], json_get(names, token_names[i]), false};
+        ok = jinja_render(t->jinja, vars, ARRAY_LEN(vars), time(NULL), out, why);
+    } else
+        complain(why, "messages", "are too long");
+    str_fini(&text);
+    return ok;
+}
+
+bool template_render(const struct template *t, const struct tokenizer *k, const struct decode_message *m, size_t n,
+                     struct tokens *out, struct str *why) {
+    struct marked text;
+    struct str unheard;
+    if (!t->chat)
+        return why && complain(why, "chat_template", "the model has none");
+    str_init(&unheard, NAMES_BYTES_MAX);
+    marked_init(&text, JINJA_OUTPUT_BYTES_MAX);
+    bool ok = write_out(t, m, n, true, &text, why ? why : &unheard);
+    if (ok)
+        tokenizer_encode_marked(k, str_span(&text.text), (const uint8_t *)text.user.at, true, out);
+    marked_fini(&text);
+    str_fini(&unheard);
+    return ok;
+}
+
+/* --- what a template tells about its model --- */
+
+/* Some models do not say that <|im_start|> is special: whatever of that form stands in the template is. */
+static void find_controls(struct tokenizer *k, struct span source) {
+    for (size_t i = 0; i < k->n_added; i++) {
+        struct span a = k->added[i].text;
+        bool form = a.n > 4 && span_starts(a, "<|") && memcmp(a.at + a.n - 2, "|>", 2) == 0;
+        if (form && memmem(source.at, source.n, a.at, a.n))
+            tokenizer_set_control(k, k->added[i].id);
+    }
+}
+
+/* The control token behind what the assistant said, when a conversation is written out that ends with it. */
+static int32_t find_end(const struct template *t, const struct tokenizer *k) {
+    static const struct decode_message talk[] = {{SPAN("user"), SPAN("x")}, {SPAN("assistant"), SPAN(NEEDLE)}};
+    struct marked text;
+    struct str why;
+    struct tokens ids = {0};
+    int32_t end = -1;
+    str_init(&why, NAMES_BYTES_MAX);
+    marked_init(&text, JINJA_OUTPUT_BYTES_MAX);
+    bool ok = write_out(t, talk, ARRAY_LEN(talk), false, &text, &why);
+    const char *at = ok && text.text.n ? memmem(text.text.at, text.text.n, NEEDLE, sizeof NEEDLE - 1) : NULL;
+    if (at) {
+        size_t from = (size_t)(at - text.text.at) + sizeof NEEDLE - 1;
+        tokenizer_encode_marked(k, span_from(text.text.at + from, text.text.n - from),
+                                (const uint8_t *)text.user.at + from, false, &ids);
+    }
+    for (size_t i = 0; i < ids.n && end < 0; i++)
+        end = k->control[ids.at[i]] ? ids.at[i] : -1;
+    tokens_fini(&ids);
+    marked_fini(&text);
+    str_fini(&why);
+    return end;
+}
+
+static bool take_template(struct template *t, struct tokenizer *k, const char *file, struct span source,
+                          struct str *why) {
+    t->jinja = jinja_parse(source, file, why);
+    if (!t->jinja)
         return false;
-    struct json v = chosen(json_get(root, "chat_template"));
-    bool ok = true;
+    t->chat = true;
+    find_controls(k, source);
+    t->end = find_end(t, k);
+    return true;
+}
+
+static bool take_config(struct template *t, struct tokenizer *k, struct json config, bool own_file, struct str *why) {
+    struct json v = own_file ? (struct json){0} : chosen(json_get(config, "chat_template"));
+    struct arena text;
+    bool ok = read_names(t, config, why);
     arena_init(&text, JSON_FILE_BYTES_MAX);
-    if (v.kind == JSON_STRING)
+    if (ok && v.kind == JSON_STRING)
         ok = take_template(t, k, CONFIG_FILE, json_text(v, &text), why);
-    else if (v.kind != JSON_NONE && v.kind != JSON_NULL)
+    else if (ok && v.kind != JSON_NONE && v.kind != JSON_NULL)
         ok = complain(why, CONFIG_FILE, "chat_template must be a string");
     arena_fini(&text);
+    return ok;
+}
+
+static bool take_file(struct template *t, const char *directory, struct tokenizer *k, struct str *why) {
+    struct file f;
+    if (!model_file_open(&f, directory, JINJA_FILE, why))
+        return false;
+    bool ok = take_template(t, k, JINJA_FILE, span_from(f.at, f.n), why);
     model_file_close(&f);
     return ok;
 }
 
 bool template_open(struct template *t, const char *directory, struct tokenizer *k, struct str *why) {
     struct file f;
-    *t = (struct template){0};
-    if (model_file_exists(directory, JINJA_FILE)) {
-        if (!model_file_open(&f, directory, JINJA_FILE, why))
+    struct json root;
+    bool own_file = model_file_exists(directory, JINJA_FILE), ok = true;
+    *t = (struct template){.end = -1};
+    str_init(&t->names, NAMES_BYTES_MAX);
+    if (model_file_exists(directory, CONFIG_FILE)) {
+        if (!model_file_open_json(&f, directory, CONFIG_FILE, &root, why))
             return false;
-        bool ok = take_template(t, k, JINJA_FILE, span_from(f.at, f.n), why);
+        ok = take_config(t, k, root, own_file, why);
         model_file_close(&f);
-        return ok;
-    }
-    return !model_file_exists(directory, CONFIG_FILE) || read_config(t, directory, k, why);
+    } else
+        str_puts(&t->names, "{}");
+    return ok && (!own_file || take_file(t, directory, k, why));
 }
 
 void template_close(struct template *t) {
-    free(t->system);
-    t->system = NULL;
-}
-
-static void put_message(const struct template *t, const struct tokenizer *k, struct span role, struct span text,
-                        bool closed, struct tokens *out) {
-    struct str whole; /* role and text meet in one stretch of text, as they do in the reference */
-    str_init(&whole, role.n + text.n + 2);
-    str_put(&whole, role);
-    str_putc(&whole, '\n');
-    str_put(&whole, text);
-    tokens_put(out, t->start);
-    tokenizer_encode(k, str_span(&whole), false, out);
-    str_fini(&whole);
-    if (!closed)
-        return;
-    tokens_put(out, t->end);
-    tokenizer_encode(k, SPAN("\n"), false, out);
-}
-
-bool template_render(const struct template *t, const struct tokenizer *k, const struct decode_message *m, size_t n,
-                     struct tokens *out) {
-    if (!t->chat)
-        return false;
-    if (t->system && (n == 0 || !span_is(m[0].role, "system")))
-        put_message(t, k, SPAN("system"), span_of(t->system), true, out);
-    for (size_t i = 0; i < n; i++)
-        put_message(t, k, m[i].role, m[i].text, true, out);
-    put_message(t, k, SPAN("assistant"), SPAN_NONE, false, out);
-    return true;
+    jinja_free(t->jinja);
+    t->jinja = NULL;
+    str_fini(&t->names);
 }

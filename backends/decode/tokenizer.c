@@ -1,5 +1,6 @@
 /* Encoding and decoding with a loaded tokenizer. Encoding goes: cut at added tokens that text may become, normalise, cut
- * into words, turn each word into symbols, merge. Control tokens are not looked for and cannot come out of a merge. */
+ * into words, turn each word into symbols, merge. Control tokens are found only where no user wrote, and cannot come out
+ * of a merge. */
 #include "backends/decode/tokenizer.h"
 
 #include "backends/decode/unicode.h"
@@ -139,10 +140,8 @@ static bool wants_prefix(const struct tokenizer *t, struct span text, bool first
     return true;
 }
 
-static void normalise(const struct tokenizer *t, struct span text, bool first, struct str *out) {
+static void put_spaces(const struct tokenizer *t, struct span text, struct str *out) {
     const char *space = t->spaces ? UNDERLINE : " ";
-    if (wants_prefix(t, text, first))
-        str_puts(out, space);
     while (text.n) {
         const char *next = memchr(text.at, ' ', text.n);
         size_t n = next ? (size_t)(next - text.at) : text.n;
@@ -152,6 +151,21 @@ static void normalise(const struct tokenizer *t, struct span text, bool first, s
         n += next ? 1 : 0;
         text = span_from(text.at + n, text.n - n);
     }
+}
+
+static void normalise(const struct tokenizer *t, struct span text, bool first, struct str *out) {
+    if (wants_prefix(t, text, first))
+        str_puts(out, t->spaces ? UNDERLINE : " ");
+    put_spaces(t, text, out);
+}
+
+void tokenizer_normal_form(const struct tokenizer *t, struct span text, struct str *out) {
+    struct str form;
+    str_init(&form, text.n * UNICODE_NFC_GROWTH + UTF8_BYTES_MAX);
+    if (t->nfc)
+        unicode_nfc(text, &form);
+    put_spaces(t, t->nfc ? str_span(&form) : text, out);
+    str_fini(&form);
 }
 
 static void encode_split(struct encoder *e, struct span text) {
@@ -176,45 +190,51 @@ static void encode_normal(struct encoder *e, struct span text) {
         encode_word(e, word);
 }
 
-static void encode_section(struct encoder *e, struct span text, bool first) {
-    struct str normal;
-    if (text.n == 0)
-        return;
-    if (!e->t->spaces && !wants_prefix(e->t, text, first)) {
-        encode_normal(e, text);
-        return;
+/* Text in its normal form, in which the other added tokens are looked for. */
+static void encode_normalised(struct encoder *e, struct span text) {
+    struct added_walk w = {.tree = &e->t->as_normal, .all = e->t->added, .control = e->t->control};
+    struct span plain;
+    const struct added *token;
+    for (added_walk_init(&w, text, NULL); added_walk_next(&w, &plain, &token);) {
+        encode_normal(e, plain);
+        if (token)
+            tokens_put(e->out, token->id);
     }
-    str_init(&normal, text.n * UNDERLINE_BYTES + UNDERLINE_BYTES + 1);
-    normalise(e->t, text, first, &normal);
-    encode_normal(e, str_span(&normal));
-    str_fini(&normal);
 }
 
-/* The longest added token at the front of a text that text may become; NULL: none. */
-static const struct added *added_at(const struct tokenizer *t, struct span text) {
-    const struct added *best = NULL;
-    for (size_t i = 0; i < t->n_added; i++) {
-        const struct added *a = &t->added[i];
-        bool longer = a->text.n <= text.n && (!best || a->text.n > best->text.n);
-        if (longer && !t->control[a->id] && memcmp(a->text.at, text.at, a->text.n) == 0)
-            best = a;
+static void encode_section(struct encoder *e, struct span text, bool first) {
+    struct str form, normal;
+    if (text.n == 0)
+        return;
+    str_init(&form, text.n * UNICODE_NFC_GROWTH + UTF8_BYTES_MAX);
+    if (e->t->nfc) {
+        unicode_nfc(text, &form);
+        text = str_span(&form);
     }
-    return best;
+    if (e->t->spaces || wants_prefix(e->t, text, first)) {
+        str_init(&normal, text.n * UNDERLINE_BYTES + UNDERLINE_BYTES + 1);
+        normalise(e->t, text, first, &normal);
+        encode_normalised(e, str_span(&normal));
+        str_fini(&normal);
+    } else
+        encode_normalised(e, text);
+    str_fini(&form);
+}
+
+void tokenizer_encode_marked(const struct tokenizer *t, struct span text, const uint8_t *marks, bool first,
+                             struct tokens *out) {
+    struct encoder e = {.t = t, .out = out};
+    struct added_walk w = {.tree = &t->as_written, .all = t->added, .control = t->control};
+    struct span plain;
+    const struct added *token;
+    for (added_walk_init(&w, text, marks); added_walk_next(&w, &plain, &token);) {
+        encode_section(&e, plain, first && plain.at == text.at);
+        if (token)
+            tokens_put(out, token->id);
+    }
+    bpe_scratch_fini(&e.scratch);
 }
 
 void tokenizer_encode(const struct tokenizer *t, struct span text, bool first, struct tokens *out) {
-    struct encoder e = {.t = t, .out = out};
-    size_t from = 0, i = 0;
-    while (t->n_added && i < text.n) {
-        const struct added *a = added_at(t, span_from(text.at + i, text.n - i));
-        if (!a) {
-            i++;
-            continue;
-        }
-        encode_section(&e, span_from(text.at + from, i - from), first && from == 0);
-        tokens_put(out, a->id);
-        from = i += a->text.n;
-    }
-    encode_section(&e, span_from(text.at + from, text.n - from), first && from == 0);
-    bpe_scratch_fini(&e.scratch);
+    tokenizer_encode_marked(t, text, NULL, first, out);
 }

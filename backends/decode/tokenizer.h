@@ -1,23 +1,19 @@
-/* Text to tokens and back, from tokenizer.json. Text that comes from outside is only ever encoded by tokenizer_encode,
- * which cannot give a control token; control tokens are put by id, by the template and the post-processor. */
+/* Text to tokens and back, from tokenizer.json. Text that comes from outside cannot become a control token: those are put by
+ * id, or where a template wrote all of their bytes. */
 #ifndef TOLLGATE_DECODE_TOKENIZER_H
 #define TOLLGATE_DECODE_TOKENIZER_H
 
 #include "backends/decode/bpe.h"
 #include "backends/decode/model_config.h"
 #include "backends/decode/pretoken.h"
+#include "backends/decode/tokenizer_added.h"
 #include "gateway/base/map.h"
 
-#define ADDED_TOKENS_MAX 4096 /* each is looked for in users' text */
-#define FRAME_TOKENS_MAX 8    /* what a post-processor puts before and after a text */
+#define ADDED_TOKENS_MAX 65536
+#define FRAME_TOKENS_MAX 8 /* what a post-processor puts before and after a text */
 #define MERGES_MAX (1 << 22)
 
 enum prefix { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS, PREFIX_EXACT };
-
-struct added {
-    struct span text; /* in the arena or the file */
-    int32_t id;
-};
 
 struct tokenizer {
     struct file file; /* stays mapped: names without escapes are borrowed from it */
@@ -35,8 +31,10 @@ struct tokenizer {
     enum prefix prefix;    /* a space put before a text */
     int32_t unk;           /* -1: none */
     int32_t byte_ids[256]; /* byte_level: the byte's token; byte_fallback: <0xHH>; -1: none */
-    struct added *added;   /* owned; those that text may become: not control */
+    bool nfc;              /* text is brought into normal form C first */
+    struct added *added;   /* owned */
     size_t n_added;
+    struct added_tree as_written, as_normal; /* where they are looked for */
     int32_t before[FRAME_TOKENS_MAX], after[FRAME_TOKENS_MAX];
     size_t n_before, n_after;
 };
@@ -45,6 +43,11 @@ must_check struct tokenizer *tokenizer_open(const char *directory, const struct 
 void tokenizer_close(struct tokenizer *t);
 /* Appends the tokens of a text; `first`: nothing stands before it. */
 void tokenizer_encode(const struct tokenizer *t, struct span text, bool first, struct tokens *out);
+/* marks[i] is 1 where byte i came from a user; the rest may become control tokens. NULL: all came from one. */
+void tokenizer_encode_marked(const struct tokenizer *t, struct span text, const uint8_t *marks, bool first,
+                             struct tokens *out);
+/* The form in which words are looked for, without a prefix. */
+void tokenizer_normal_form(const struct tokenizer *t, struct span text, struct str *out);
 int32_t tokenizer_find(const struct tokenizer *t, struct span piece); /* -1: there is none */
 void tokenizer_set_control(struct tokenizer *t, int32_t id);
 /* The bytes of a token in running text; empty for control tokens. They need not be whole characters. */

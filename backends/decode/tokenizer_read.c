@@ -134,15 +134,16 @@ static bool read_added_one(struct reading *r, struct json one) {
     int64_t id;
     if (!text.n || !json_i64(json_get(one, "id"), &id))
         return complain(r->why, TOKENIZER_FILE, "added_tokens: an entry has no content or id");
-    if (yes(one, "single_word") || yes(one, "lstrip") || yes(one, "rstrip"))
-        return complain(r->why, TOKENIZER_FILE,
-                        "added token \"%.*s\": single_word, lstrip and rstrip are not supported", SPAN_ARG(text));
     if (!add_piece(r, text, id))
         return false;
     t->bytes[id] = text; /* as it stands, in every kind of vocabulary */
     t->control[id] = yes(one, "special") || model_config_is_end(r->config, id);
-    if (!t->control[id])
-        t->added[t->n_added++] = (struct added){text, (int32_t)id};
+    t->added[t->n_added++] = (struct added){text,
+                                            (int32_t)id,
+                                            yes(one, "single_word"),
+                                            yes(one, "lstrip"),
+                                            yes(one, "rstrip"),
+                                            yes(one, "normalized") && !t->control[id]};
     return true;
 }
 
@@ -251,6 +252,8 @@ static bool normalizer_part(struct reading *r, struct json v) {
         r->t->prefix = PREFIX_EXACT;
         return true;
     }
+    if (json_is(type, "NFC"))
+        return r->t->nfc = true;
     struct json pattern = json_get(json_get(v, "pattern"), "String");
     if (!json_is(type, "Replace") || !json_is(pattern, " ") || !json_is(json_get(v, "content"), UNDERLINE))
         return false;
@@ -276,7 +279,10 @@ static bool metaspace(struct reading *r, struct json v) {
 }
 
 static bool split_part(struct reading *r, struct json v) {
-    struct json regex = json_get(json_get(v, "pattern"), "Regex");
+    struct json pattern = json_get(v, "pattern"), regex = json_get(pattern, "Regex");
+    if (r->t->spaces && json_is(json_get(pattern, "String"), " ") &&
+        json_is(json_get(v, "behavior"), "MergedWithPrevious"))
+        return true; /* no space is left to split at */
     return json_is(json_get(v, "behavior"), "Isolated") && !yes(v, "invert") && r->t->style == PRETOKEN_NONE &&
            regex.kind == JSON_STRING && pretoken_style_of(text_of(r, regex), &r->t->style);
 }
@@ -378,10 +384,38 @@ static void find_bytes(struct tokenizer *t) {
     }
 }
 
+/* The tree in which a token is looked for; one that depends on the normal form is written in it. */
+static bool plant(struct reading *r, int32_t i) {
+    struct tokenizer *t = r->t;
+    struct added *a = &t->added[i];
+    struct str form;
+    bool form_of_control = span_starts(a->text, "<|"); /* a template may make it one */
+    if (!a->normalized || form_of_control || (!t->nfc && !t->spaces)) {
+        added_tree_put(&t->as_written, a->text, i);
+        return true;
+    }
+    str_init(&form, a->text.n * UNICODE_NFC_GROWTH * 3 + UTF8_BYTES_MAX);
+    tokenizer_normal_form(t, a->text, &form);
+    char *kept = arena_strdup(&t->text, str_span(&form));
+    if (kept) {
+        a->text = span_from(kept, form.n);
+        added_tree_put(&t->as_normal, a->text, i);
+    }
+    str_fini(&form);
+    return kept || complain(r->why, TOKENIZER_FILE, "its pieces are too long");
+}
+
+static bool plant_all(struct reading *r) {
+    for (size_t i = 0; i < r->t->n_added; i++)
+        if (!plant(r, (int32_t)i))
+            return false;
+    return true;
+}
+
 static bool read_all(struct reading *r) {
     return each_part(r, r->root[NORMALIZER], "normalizers", "normalizer", normalizer_part) &&
            each_part(r, r->root[PRE_TOKENIZER], "pretokenizers", "pre_tokenizer", pre_tokenizer_part) &&
-           each_part(r, r->root[DECODER], "decoders", "decoder", decoder_part) && read_model(r) &&
+           each_part(r, r->root[DECODER], "decoders", "decoder", decoder_part) && read_model(r) && plant_all(r) &&
            each_part(r, r->root[POST_PROCESSOR], "processors", "post_processor", post_processor_part);
 }
 
@@ -422,6 +456,8 @@ void tokenizer_close(struct tokenizer *t) {
     free(t->bytes);
     free(t->control);
     free(t->added);
+    added_tree_fini(&t->as_written);
+    added_tree_fini(&t->as_normal);
     merges_fini(&t->merges);
     map_fini(&t->ids);
     arena_fini(&t->text);

@@ -15,5 +15,6 @@ if not current or older then
   call('SET', base .. 'u', time_text(now + lives))
 end
 call('SET', base .. 'n', time_text(now))
+if call('HGET', base .. 'boot', who) ~= boot then call('HSET', base .. 'born', who, time_text(now)) end
 call('HSET', base .. 'boot', who, boot)
 return {current, last, call('GET', base .. 'u') or '0', time_text(now)}

@@ -3,8 +3,9 @@
 -- name of one life of a process, so that what a dead one had sent is not done after its successor's hello.
 --
 --   e epoch   u closed until   n newest time ever seen   ops who -> last operation   seen who -> when it was last here
---   boot who -> boot
---   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls, c:WHO and v:WHO what each log contributed
+--   boot who -> boot   born who -> when that boot was first here
+--   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls; what each log contributed: c:WHO settled,
+--              v:WHO overrun, d:WHO taken back by corrections
 --   l:WHO id -> lease    t:WHO id -> tombstone of an expired lease    x leases by expiry    o owner -> held
 --
 -- Amounts are int64 in decimal text. Lua's numbers are doubles, so an amount is only ever compared in two exact halves,
@@ -147,26 +148,28 @@ local function expire()
   end
 end
 
--- The log `of` has settled so much in an account, all in all. A sum never goes down, so telling it twice adds nothing.
-local function contribute(of, name, settled, overrun, keep_s)
+-- A sum that a log tells never goes down, so telling it twice adds nothing.
+local function grow(key, field, told_sum, into, back)
+  local old = call('HGET', key, field) or '0'
+  local high, low = sum(told_sum)
+  if not above(high, low, old) then return end
+  local more = difference(told_sum, old)
+  call('HINCRBY', key, into, back and negated(more) or more)
+  call('HSET', key, field, told_sum)
+end
+
+-- What the log `of` has settled in an account, all in all, and what corrections have taken back.
+local function contribute(of, name, settled, overrun, lowered, keep_s)
   local key = account_of(name)
-  local old, old_over = call('HGET', key, 'c:' .. of) or '0', call('HGET', key, 'v:' .. of) or '0'
-  local high, low = sum(settled)
-  if above(high, low, old) then
-    call('HINCRBY', key, 's', difference(settled, old))
-    call('HSET', key, 'c:' .. of, settled)
-  end
-  high, low = sum(overrun)
-  if above(high, low, old_over) then
-    call('HINCRBY', key, 'v', difference(overrun, old_over))
-    call('HSET', key, 'v:' .. of, overrun)
-  end
+  grow(key, 'c:' .. of, settled, 's')
+  grow(key, 'v:' .. of, overrun, 'v')
+  grow(key, 'd:' .. of, lowered, 's', true)
   if keep_s ~= '' then call('EXPIRE', key, keep_s) end -- long after its period: sweeping, not money
 end
 
 local function contributions(of)
   for _ = 1, tonumber(take()) do
-    contribute(of, take(), take(), take(), take())
+    contribute(of, take(), take(), take(), take(), take())
   end
 end
 

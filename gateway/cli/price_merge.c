@@ -12,6 +12,7 @@
 
 #define PATTERN_MAX 256
 #define PATH_BYTES_MAX 4096
+#define HIDDEN "hidden_output" /* the public table does not say it */
 
 static bool is_wanted(const char *patterns, const char *model) {
     struct span rest = span_of(patterns), one;
@@ -63,8 +64,9 @@ const char *price_merge_backdated(const struct price_merge *m) {
     return NULL;
 }
 
-/* A row with its source and its day, whether or not it says them. */
-static void put_row(const struct price_merge *m, const struct price_entry *e, struct str *out) {
+/* A row with its source and its day, whether or not it says them, and with what only the operator knows of the model. */
+static void put_row(const struct price_merge *m, const struct price_step *s, struct str *out) {
+    const struct price_entry *e = s->to;
     struct span inside = span_trim(span_from(e->raw.raw.at + 1, e->raw.raw.n - 2));
     bool has_source = json_get(e->raw, "source").kind == JSON_STRING;
     str_putc(out, '{');
@@ -78,7 +80,11 @@ static void put_row(const struct price_merge *m, const struct price_entry *e, st
     if (!e->row.price.from) {
         str_printf(out, "%s\"effective_from\": ", comma);
         json_put_text(out, span_of(m->from));
+        comma = ", ";
     }
+    struct json hidden = s->from ? json_get(s->from->raw, HIDDEN) : (struct json){0};
+    if (hidden.kind != JSON_NONE && json_get(e->raw, HIDDEN).kind == JSON_NONE)
+        str_printf(out, "%s\"" HIDDEN "\": %.*s", comma, SPAN_ARG(hidden.raw));
     str_putc(out, '}');
 }
 
@@ -103,7 +109,7 @@ static void put_past(const struct price_merge *m, const struct price_step *s, st
 
 static void put_changed(const struct price_merge *m, const struct price_step *s, struct str *out) {
     str_puts(out, "[");
-    put_row(m, s->to, out);
+    put_row(m, s, out);
     put_past(m, s, out);
     str_puts(out, "]");
 }
@@ -149,7 +155,7 @@ void price_merge_put(const struct price_merge *m, struct str *out) {
         first = false;
         json_put_text(out, span_of(m->steps[i].to->row.model));
         str_puts(out, ": ");
-        put_row(m, m->steps[i].to, out);
+        put_row(m, &m->steps[i], out);
     }
     str_puts(out, "\n}\n");
 }

@@ -68,7 +68,18 @@ backends/decode/schedule_batch.c test_schedule.c tiles and rows are seen in the 
 backends/decode/adapters_acts.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_scan.c test_decode_adapters.c the life of adapters is one story
 backends/decode/adapters_names.c test_decode_adapters.c the same
-backends/decode/template_tight.c test_template.c a tight template is a template
+backends/decode/jinja_call.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_eval.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_filter.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_lex.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_parse.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_parse_expression.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_run.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_test.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_text.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/jinja_value.c test_jinja.c one interpreter, seen through what it writes
+backends/decode/tokenizer_added.c test_tokenizer.c added tokens are seen in what is encoded
+backends/decode/unicode_nfc_tables.c test_unicode_nfc.c the tables of one function
 backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
 backends/decode/unicode_tables.c test_pretoken.c the same
@@ -104,7 +115,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_finance alert watch
  keys recent self_service admin_requests client
- admin_keys admin_adapters admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

@@ -49,7 +49,12 @@ static void start(struct decode *d, struct reader *r, int i, int *live) {
 }
 
 static void round_of(const struct random_model *m, int threads, bool close_under_them) {
-    struct decode_options o = {m->directory, "auto", "auto", 0, 5, 64, threads};
+    struct decode_options o = {.directory = m->directory,
+                               .device = "auto",
+                               .dtype = "auto",
+                               .max_sequences = 5,
+                               .batch_tokens = 64,
+                               .threads = threads};
     struct loop *loop = loop_new();
     struct str why;
     struct reader readers[RUNS];

@@ -157,9 +157,9 @@ export class Gateway {
     writeFileSync(this.file, typeof conf === 'string' ? conf : JSON.stringify(conf, null, 1));
   }
   /** `files`: how many descriptors the process may have. */
-  async start(environment = {}, { files, words = [] } = {}) {
+  async start(environment = {}, { files, words = [], binary = BINARY } = {}) {
     this.out = '';
-    const command = files ? ['sh', '-c', `ulimit -n ${files} && exec "$0" "$@"`, BINARY] : [BINARY];
+    const command = files ? ['sh', '-c', `ulimit -n ${files} && exec "$0" "$@"`, binary] : [binary];
     this.child = spawn(command[0], [...command.slice(1), 'serve', '-c', this.file, ...words], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
     children.add(this.child);
     this.exited = new Promise((resolve) => this.child.on('exit', (code, signal) => { children.delete(this.child); this.code = code; this.signal = signal; this.dead = true; resolve(code); }));

@@ -1,3 +1,4 @@
+#include "gateway/base/clock.h"
 #include "tests/support/chain_kit.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -28,6 +29,18 @@ static void make_two_chains(struct kit *k) {
         }
         audit_close(a, KIT_NOW);
     }
+}
+
+Test(audit_read, files_that_end_before_an_instant_are_left_out) {
+    struct kit k;
+    kit_init(&k);
+    make_two_chains(&k);
+    struct seen all = {0}, late = {0};
+    cr_assert(audit_read_since(k.directory, KIT_NOW, see, &all, &k.why));
+    cr_assert_eq(all.n, kit_verify(&k).records, "of that very day");
+    cr_assert(audit_read_since(k.directory, KIT_NOW + 2 * US_PER_DAY, see, &late, &k.why));
+    cr_assert(late.n > 0 && late.n < all.n, "the last file of each chain may still grow: %zu of %zu", late.n, all.n);
+    kit_fini(&k);
 }
 
 Test(audit_read, gives_every_record_of_every_chain_in_file_order) {

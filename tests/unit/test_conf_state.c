@@ -31,7 +31,6 @@ static struct conf_key wanted(const struct conf *c, const char *id) {
     k.account = "first001";
     k.made_by = "owner001";
     k.role = KEY_OWNER;
-    k.strict = true;
     k.fallback = FALLBACK_SAME_MODEL;
     static const char *allow[] = {"smart", "!x"};
     static struct conf_budget budgets[1];
@@ -83,7 +82,7 @@ Test(conf_state, a_key_admitted_at_run_time_comes_back_whole) {
     cr_expect_eq(back->max_cost_per_call, NANO_PER_USD);
     cr_expect_str_eq(conf_key_account(back), "first001");
     cr_expect_str_eq(back->made_by, "owner001");
-    cr_expect(back->role == KEY_OWNER && back->strict && back->fallback == FALLBACK_SAME_MODEL);
+    cr_expect(back->role == KEY_OWNER && back->fallback == FALLBACK_SAME_MODEL);
     cr_expect(strstr(back->from, "keys.jsonl:1 by anna"), "%s", back->from);
     cr_expect_eq(conf_state_add_key(next, &k, "anna"), ERR_CONFLICT);
     conf_drop(c);

@@ -31,12 +31,8 @@ static void rig_files(struct rig *r) {
 }
 
 static void rig_open(struct rig *r, int64_t memory) {
-    struct adapters_options o = {.directory = r->folder.path,
-                                 .history = r->history,
-                                 .memory = memory,
-                                 .rank_max = 16,
-                                 .watch_us = 3600000000,
-                                 .keep_versions = 5};
+    struct adapters_options o = {
+        .directory = r->folder.path, .history = r->history, .memory = memory, .rank_max = 16, .watch_us = 3600000000};
     adapters_init(&r->all, &o, r->loaded, 4, NULL, poke, NULL);
 }
 

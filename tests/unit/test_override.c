@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "gateway/base/clock.h"
 #include "tests/support/temp_folder.h"
@@ -131,5 +132,46 @@ Test(override, what_is_over_is_told_once_and_what_cannot_be_kept_is_not_in_force
     h.conf.state_directory = "/proc/nowhere";
     cr_expect_not(overrides_set(h.o, &h.conf, &a));
     cr_expect_null(overrides_find(h.o, "budget/x", NOW_US));
+    close_house(&h);
+}
+
+static size_t lines_of_file(struct house *h, size_t *bytes) {
+    char path[600];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/overrides.jsonl", h->folder.path);
+    FILE *f = fopen(path, "r");
+    size_t n = 0;
+    cr_assert(f && stat(path, &st) == 0);
+    for (int c; (c = getc(f)) != EOF;)
+        n += c == '\n';
+    fclose(f);
+    *bytes = (size_t)st.st_size;
+    return n;
+}
+
+/* The file grew with every act, and a start refused it above 16 MiB. */
+Test(override, the_file_stays_small_however_many_acts_there_are) {
+    struct house h;
+    size_t bytes, most = 0;
+    struct override a = lift("budget/x", 0, US_PER_HOUR), kept = lift("pause/ads", 0, US_PER_DAY);
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &kept));
+    for (int i = 0; i < 2500; i++) {
+        a.number = i;
+        cr_assert(overrides_set(h.o, &h.conf, &a));
+        size_t n = i % 100 == 0 ? lines_of_file(&h, &bytes) : 0;
+        most = n > most ? n : most;
+    }
+    cr_expect(most > 100 && most <= 1100, "%zu", most);
+    cr_assert(start_again(&h, NOW_US), "%s", h.why.at);
+    cr_expect_eq(overrides_find(h.o, "budget/x", NOW_US)->number, 2499);
+    cr_assert(overrides_compact(h.o, &h.conf));
+    cr_expect_eq(lines_of_file(&h, &bytes), 2);
+    cr_assert(start_again(&h, NOW_US + 2 * US_PER_HOUR), "%s", h.why.at);
+    cr_assert(overrides_compact(h.o, &h.conf));
+    cr_expect_eq(lines_of_file(&h, &bytes), 1, "what is over is not kept");
+    cr_expect_not_null(overrides_find(h.o, "pause/ads", NOW_US + 2 * US_PER_HOUR));
+    h.conf.state_directory = "/proc/nowhere";
+    cr_expect(overrides_compact(h.o, &h.conf), "there is nothing to do");
     close_house(&h);
 }

@@ -86,6 +86,24 @@ Test(prices, an_import_tells_what_changes_and_keeps_the_past) {
     temp_free(&t);
 }
 
+/* A changed row lost what the public table cannot say, and streams were held in full again. */
+Test(prices, what_only_the_operator_knows_of_a_model_survives_a_change_of_its_price) {
+    struct temp_folder t = temp_new();
+    char to[256];
+    snprintf(to, sizeof to, "%s/p.json", t.path);
+    temp_write(&t, "p.json",
+               "{\"gpt-5\": {\"input_cost_per_token\": 2e-06, \"output_cost_per_token\": 1e-05, "
+               "\"hidden_output\": false, \"effective_from\": \"2026-01-01\"}}");
+    cr_assert_eq(run("prices import " SAMPLE " --to %s --models gpt-5 --from 2026-07-24", to), 0);
+    struct price_book b;
+    cr_assert(price_book_open(&b, to, false));
+    const struct price *now = &price_book_find(&b, "gpt-5")->row.price;
+    cr_expect_eq(now->in, 1250000);
+    cr_expect(now->visible_output);
+    price_book_close(&b);
+    temp_free(&t);
+}
+
 Test(prices, a_diff_writes_nothing) {
     struct temp_folder t = temp_new();
     char to[256];

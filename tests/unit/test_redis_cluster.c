@@ -2,6 +2,7 @@
 #include "tests/unit/redis_rig.h"
 
 #include "gateway/redis_link.h"
+#include "tests/support/budget_house.h"
 
 TestSuite(redis_cluster, .init = begin, .fini = end, .timeout = 60);
 
@@ -91,6 +92,66 @@ static bool is_one_gone(void) {
     return !all_three_up();
 }
 
+/* --- a ledger --- */
+
+static struct budget_house house;
+static struct hold_op hold;
+static int64_t now_us = HOUSE_NOW_US;
+static bool woken;
+
+static void on_wake(struct waiter *w) {
+    (void)w;
+    woken = true;
+}
+
+static bool is_woken(void) {
+    return woken;
+}
+
+static bool is_open(void) {
+    now_us += 100 * US_PER_MS;
+    budget_tick(house.b, now_us);
+    return budget_ready(house.b);
+}
+
+static bool is_settled(void) {
+    return budget_settled(house.b);
+}
+
+static enum err hold_one(const char *id, int64_t nanousd) {
+    woken = false;
+    hold = (struct hold_op){.waiter.wake = on_wake};
+    cr_assert_eq(budget_hold(house.b, &house.conf, &house.keys[0], id, &house.price, nanousd, now_us, &hold),
+                 PROGRESS_WAIT);
+    cr_assert(run_until(is_woken, 10000));
+    return hold.err;
+}
+
+/* All keys of the ledger share one tag, so one script reaches them all. */
+static void share_a_budget(void) {
+    int with_keys = 0;
+    house_init(&house);
+    house_limit(&house, LEVEL_KEY, 100);
+    house_limit(&house, LEVEL_TEAM, 90);
+    house_limit(&house, LEVEL_ORGANIZATION, 80);
+    budget_use_redis(house.b, redis, &(struct budget_redis){.log = "one", .timeout_us = PATIENT_US, .now_us = now_us});
+    cr_assert(run_until(is_open, 10000), "the ledger opens");
+    cr_expect_eq(hold_one("a", 81), ERR_BUDGET);
+    cr_expect_eq(hold_one("a", 60), ERR_NONE);
+    struct lease lease = hold.lease;
+    cr_expect_eq(hold_one("b", 21), ERR_BUDGET);
+    cr_expect_eq(budget_settle(house.b, &lease, 10), 0);
+    cr_expect(run_until(is_settled, 10000));
+    cr_expect_eq(hold_one("b", 70), ERR_NONE);
+    cr_expect_eq(hold.remaining_team, 10);
+    for (int i = 0; i < NODES; i++)
+        with_keys += strncmp(tell(i, "KEYS t:{money}:*"), "*0", 2) != 0;
+    cr_expect_eq(with_keys, 1);
+    house_fini(&house);
+    for (int i = 0; i < NODES; i++)
+        tell(i, "FLUSHALL");
+}
+
 Test(redis_cluster, keys_find_their_nodes_also_when_slots_move) {
     char command[64], from[64], to[64];
     cluster_open();
@@ -99,6 +160,7 @@ Test(redis_cluster, keys_find_their_nodes_also_when_slots_move) {
     options.address = addresses[0], options.cluster = true, options.seeds = seeds, options.n_seeds = 1;
     open_link();
     cr_assert(run_until(all_three_up, 10000), "the third was named by the map");
+    share_a_budget();
     for (int i = 0; i < 30; i++) {
         snprintf(command, sizeof command, "SET k%d %d", i, i);
         say(command);

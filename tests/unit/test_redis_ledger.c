@@ -190,6 +190,104 @@ Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
     stop_both(&q, &r);
 }
 
+/* The one who takes a log over at once is told that its process was there a moment ago, and an answer is lost. */
+Test(redis_ledger, a_log_that_was_taken_over_early_is_told_later) {
+    struct process p, q, r;
+    struct hold_op a;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    process_stop(&p);
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
+    budget_replay_log(r.h.b, "one");
+    budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 45);
+    process_tick(&r);
+    cr_assert_eq(kit_account(&q, TEAM, "h"), 60, "its process may live");
+    kit_pass(2 * US_PER_S, &q, &r);
+    r.s.mode = SYNC_UNDONE;
+    kit_pass(2 * US_PER_S, &q, &r);
+    r.s.mode = SYNC_GOOD;
+    kit_pass(2 * US_PER_S, &q, &r);
+    cr_assert(kit_account(&q, TEAM, "p") == 0 && kit_account(&q, TEAM, "h") == 0 && kit_account(&q, TEAM, "s") == 45);
+    stop_both(&q, &r);
+}
+
+/* What was read of its log before it was started again does not end what it holds in its new life. */
+Test(redis_ledger, a_log_that_is_written_again_is_spoken_for_by_its_own_process_alone) {
+    struct process p, q, r;
+    struct hold_op a, b;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    process_stop(&p);
+    process_start(&r, "three", WHEN_DOWN_REFUSE);
+    r.s.mode = SYNC_DOWN;
+    budget_replay_log(r.h.b, "one");
+    budget_replay(r.h.b, &r.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 60);
+    kit_pass(US_PER_S, &q, NULL);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 60);
+    process_tick(&p);
+    cr_assert_eq(process_hold(&p, 0, "b", 30, &b), ERR_NONE);
+    process_stop(&p); /* it dies again, and its call was never seen by r */
+    kit_pass(5 * US_PER_S, &q, NULL);
+    sync_redis_mend(&r.s);
+    kit_pass(5 * US_PER_S, &q, &r);
+    cr_assert(kit_account(&q, TEAM, "s") == 60 && kit_account(&q, TEAM, "p") == 30);
+    stop_both(&q, &r);
+}
+
+/* A correction is made by one process, after it has read other logs too; it is told when it is made and after a restart. */
+Test(redis_ledger, a_correction_takes_back_once) {
+    struct process p, q;
+    struct hold_op a;
+    two_with_limit(&p, &q, 100);
+    process_stop(&p);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    budget_replay_log(p.h.b, "another");
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 5);
+    budget_replay_log(p.h.b, NULL);
+    process_tick(&p);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    process_settle(&p, &a.lease, 60);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, -20);
+    process_tick(&p);
+    cr_assert_eq(kit_account(&q, TEAM, "s"), 45);
+    process_stop(&p);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    static const int64_t log[] = {60, -20};
+    for (size_t i = 0; i < ARRAY_LEN(log); i++)
+        budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, log[i]);
+    process_tick(&p);
+    cr_assert_eq(kit_account(&q, TEAM, "s"), 45);
+    sync_redis_ask(&q.s, "FLUSHALL");
+    kit_pass(4 * US_PER_S, &p, &q);
+    cr_assert_eq(kit_account(&q, TEAM, "s"), 40, "what another log settled is told by who knows it");
+    cr_assert_eq(process_hold(&q, 0, "b", 61, &a), ERR_BUDGET);
+    cr_assert_eq(process_hold(&q, 0, "b", 60, &a), ERR_NONE);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, a_raised_limit_binds_over_all_processes_and_ends) {
+    struct process p, q;
+    struct hold_op a, b, c;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 100, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 1, &b), ERR_BUDGET);
+    budget_lift(q.h.b, TEAM "/month@UTC", 20, kit.now_us + US_PER_MIN);
+    cr_assert_eq(process_hold(&q, 0, "b", 21, &b), ERR_BUDGET);
+    cr_assert_eq(process_hold(&q, 0, "b", 15, &b), ERR_NONE);
+    cr_assert_eq(b.remaining_team, 5);
+    kit.now_us += 2 * US_PER_MIN;
+    process_tick(&p);
+    process_tick(&q);
+    cr_assert_eq(process_hold(&q, 0, "c", 1, &c), ERR_BUDGET);
+    process_settle(&q, &b.lease, 15); /* what was granted stays granted */
+    process_settle(&p, &a.lease, 100);
+    cr_assert_eq(kit_account(&p, TEAM, "s"), 115);
+    stop_both(&p, &q);
+}
+
 Test(redis_ledger, a_live_call_whose_lease_expired_stands_again) {
     struct process p, q;
     struct hold_op a;
@@ -289,4 +387,26 @@ Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
     p.s.mode = SYNC_DOWN;
     cr_assert_eq(process_hold(&p, 0, "b", 60, &a), ERR_NONE);
     process_stop(&p);
+}
+
+Test(redis_ledger, spend_of_a_key_is_what_all_processes_have_settled) {
+    struct process p, q;
+    struct hold_op a, b;
+    struct spend_view key, team;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 30, &b), ERR_NONE);
+    process_settle(&p, &a.lease, 20);
+    process_settle(&q, &b.lease, 7);
+    kit_pass(2 * US_PER_S, &p, &q);
+    struct process *both[] = {&p, &q};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+        budget_spend(both[i]->h.b, SPAN("key00001"), SPAN("search"), kit.now_us, &key, &team);
+        cr_assert(key.day_nanousd == 27 && key.week_nanousd == 27 && key.month_nanousd == 27 &&
+                  key.total_nanousd == 27);
+        cr_assert(team.day_nanousd == 27 && team.month_nanousd == 27);
+    }
+    budget_spend(p.h.b, SPAN("key0000"), SPAN("sea"), kit.now_us, &key, &team);
+    cr_assert(key.day_nanousd == 0 && team.day_nanousd == 0);
+    stop_both(&p, &q);
 }

@@ -1,50 +1,25 @@
-/* Which templates are ChatML, in whatever spelling, and that others are refused. */
+/* Templates of a model directory: which open, what they make of messages, and which token ends an answer. */
 #include "backends/decode/template.h"
 #include "gateway/base/json.h"
 #include "tests/support/random_model.h"
 
 #include <criterion/criterion.h>
 
+#define CHATML                                                                                                         \
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "   \
+    "'\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
 static const struct {
     const char *jinja;
-    bool chatml;
-    const char *system;
+    int32_t end; /* -1: the template does not end messages */
+    const char *sentence;
 } rows[] = {
-    {"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
-     "'\\n'}}"
-     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-     true, NULL},
-    {"{% for message in messages %}\n{{ \"<|im_start|>\" + message.role + \"\\n\" + message.content + "
-     "\"<|im_end|>\\n\" }}\n"
-     "{% endfor %}\n{% if add_generation_prompt %}\n{{ \"<|im_start|>assistant\\n\" }}\n{% endif %}",
-     false, NULL},
-    {"{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' "
-     "-}}\n"
-     "{%- endfor -%}\n{%- if add_generation_prompt -%}\n  {{- '<|im_start|>assistant\\n' -}}\n{%- endif -%}",
-     true, NULL},
-    {"{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in "
-     "messages %}"
-     "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
-     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-     true, NULL},
-    {"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou "
-     "are kind."
-     "<|im_end|>\\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
-     "'\\n'}}"
-     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-     true, "You are kind."},
-    {"{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-     true, NULL},
-    {"{% for message in messages %}{{'<|im_start|>' + message['role'] + ' ' + message['content'] + '<|im_end|>' + "
-     "'\\n'}}"
-     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-     false, NULL},
-    {"{{ bos_token }}{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}", false, NULL},
-    {"{% for message in messages %}{{'<|im_start|>", false, NULL},
-    {"{{'", false, NULL},
-    {"{", false, NULL},
-    {"", false, NULL},
+    {CHATML, 2, NULL},
+    {"{{ bos_token }}{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}", -1, NULL},
+    {"{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}", 0, NULL},
+    {"{% for m in messages %}{{ raise_exception('never') }}{% endfor %}", -1, NULL},
+    {"{{ messages | frob }}", -1, "tokenizer_config.json: line 1: the filter frob is not supported"},
+    {"{{'", -1, "tokenizer_config.json: line 1: a string has no end"},
 };
 
 static bool open_with(const struct random_model *m, const char *jinja, struct template *t, struct str *why) {
@@ -53,6 +28,7 @@ static bool open_with(const struct random_model *m, const char *jinja, struct te
     str_init(&file, 1 << 16);
     str_putc(&file, '{');
     json_put_str(&file, "chat_template", jinja);
+    json_put_str(&file, "eos_token", "<|endoftext|>");
     str_putc(&file, '}');
     random_file_save(m, "tokenizer_config.json", str_span(&file));
     str_fini(&file);
@@ -64,7 +40,7 @@ static bool open_with(const struct random_model *m, const char *jinja, struct te
     return ok;
 }
 
-Test(template, chatml_is_known_in_any_spelling_and_nothing_else_is) {
+Test(template, a_template_opens_or_is_refused_with_file_and_line) {
     struct random_model m;
     struct str why;
     random_model_write(&m, &shape_small);
@@ -72,14 +48,10 @@ Test(template, chatml_is_known_in_any_spelling_and_nothing_else_is) {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct template t;
         str_clear(&why);
-        cr_expect_eq(open_with(&m, rows[i].jinja, &t, &why), rows[i].chatml, "row %zu: %s", i,
-                     why.n ? why.at : "known");
-        if (rows[i].system)
-            cr_expect(t.system && strcmp(t.system, rows[i].system) == 0);
-        else
-            cr_expect_null(t.system);
-        if (!rows[i].chatml)
-            cr_expect(strstr(why.at, "tokenizer_config.json: chat_template is not ChatML"), "%s", why.at);
+        cr_expect_eq(open_with(&m, rows[i].jinja, &t, &why), !rows[i].sentence, "row %zu: %s", i,
+                     why.n ? why.at : "opened");
+        cr_expect_eq(t.end, rows[i].end, "row %zu: %d", i, t.end);
+        cr_expect(!rows[i].sentence || strstr(why.at, rows[i].sentence), "row %zu: %s", i, why.at);
         template_close(&t);
     }
     str_fini(&why);
@@ -99,7 +71,7 @@ Test(template, messages_become_the_tokens_of_chatml) {
     cr_assert(model_config_read(m.directory, &c, &why));
     struct tokenizer *k = tokenizer_open(m.directory, &c, &why);
     cr_assert(template_open(&t, m.directory, k, &why), "%s", why.at);
-    cr_assert(template_render(&t, k, &hi, 1, &got));
+    cr_assert(template_render(&t, k, &hi, 1, &got, NULL));
     cr_assert(got.n > ARRAY_LEN(want));
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         cr_expect_eq(got.at[i], want[i], "token %zu is %d", i, got.at[i]);

@@ -17,14 +17,14 @@ Test(wish, every_member_that_a_key_has_in_conf_is_read_and_kept) {
                        SPAN("{\"team\":\"search\",\"name\":\"ci\",\"owner\":\"anna@x\",\"role\":\"owner\","
                             "\"expires\":\"2027-06-30\",\"allow\":[\"smart\",\"!x\"],"
                             "\"budgets\":[{\"limit\":\"5 USD\",\"period\":\"month\",\"timezone\":\"Europe/Berlin\"}],"
-                            "\"rate_limits\":{\"in_flight\":4},\"max_cost_per_call\":\"1 USD\",\"strict\":true,"
+                            "\"rate_limits\":{\"in_flight\":4},\"max_cost_per_call\":\"1 USD\","
                             "\"fallback\":\"none\"}"),
                        &w, &why),
         "%s", why.at);
     cr_expect_eq(w.key.team, &c->teams[0]);
     cr_expect_eq(conf_key_form(span_of(w.text)), KEY_FORM_GOOD);
     cr_expect(strlen(w.key.id) == 8 && strncmp(w.text + 6, w.key.id, 8) == 0);
-    cr_expect(w.key.role == KEY_OWNER && w.key.strict && w.key.fallback == FALLBACK_NONE);
+    cr_expect(w.key.role == KEY_OWNER && w.key.fallback == FALLBACK_NONE);
     cr_expect_eq(w.key.budgets[0].limit_nanousd, 5 * NANO_PER_USD);
     cr_expect_str_eq(zone_name(w.key.budgets[0].zone), "Europe/Berlin");
     cr_expect_eq(w.key.limits.in_flight, 4);
@@ -60,7 +60,7 @@ Test(wish, a_wrong_one_is_told_which_member) {
         {"{\"team\":\"search\",\"expires\":\"soon\"}", "expires: expected"},
         {"{\"team\":\"search\",\"budgets\":[{\"limit\":\"5 EUR\",\"period\":\"month\"}]}", "budgets: expected money"},
         {"{\"team\":\"search\",\"budgets\":{}}", "budgets: budgets must be a list"},
-        {"{\"team\":\"search\",\"strict\":\"yes\"}", "strict: expected true or false"},
+        {"{\"team\":\"search\",\"strict\":true}", "'strict' is not supported yet"},
         {"{\"team\":\"search\",\"role\":\"admin\"}", "role: 'admin' is no role"},
         {"{\"team\":\"search\",\"expirs\":\"x\"}", "did you mean 'expires'?"},
         {"{\"team\":\"search\",\"owner\":\"${HOME}\"}", NULL},
