@@ -233,6 +233,7 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
+    {"POST", "/admin/audit/shred", CAN(OPERATOR), admin_post_shred},
     {"POST", "/admin/requests/*", CAN(OPERATOR), admin_post_request},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"POST", "/admin/reprice", CAN(OPERATOR), admin_post_reprice},

@@ -58,6 +58,9 @@ void admin_get_spend(struct admin_call *c);
 void admin_post_reprice(struct admin_call *c);
 void admin_post_close(struct admin_call *c);
 
+/* gateway/admin_content.c */
+void admin_post_shred(struct admin_call *c);
+
 /* gateway/admin_acts.c: what turns something for a while */
 void admin_post_raise(struct admin_call *c);
 void admin_post_team(struct admin_call *c);

@@ -43,6 +43,7 @@ struct gateway {
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
+    int64_t spoken_bytes;   /* of streams whose content is stored, all together */
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
