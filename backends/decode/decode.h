@@ -25,7 +25,7 @@ struct decode_options {
      * adapters. `adapter_history`: the file that keeps what names point at; NULL: they are forgotten. */
     const char *adapters, *adapter_history;
     int64_t adapter_memory, max_adapter_rank, adapter_watch_us, keep_versions; /* 0: as the conf's own defaults */
-    const char *const *pins;                                    /* names that stay in memory; outlive the engine */
+    const char *const *pins; /* names that stay in memory; outlive the engine */
     size_t n_pins;
 };
 /* NULL with a sentence in `why` that names the file and the tensor or field that is wrong. */
