@@ -70,7 +70,7 @@ struct conf_decode {
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
     const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
-    int64_t adapter_watch_us;
+    int64_t adapter_watch_us, keep_versions;
     const char **pins; /* names that stay in memory */
     size_t n_pins;
 };
@@ -313,7 +313,7 @@ struct conf {
     const char *metrics_address; /* NULL */
     const char *node;
     struct {
-        int64_t max_body, max_buffered, max_headers; /* bytes */
+        int64_t max_body, max_upload, max_buffered, max_headers; /* bytes */
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;
