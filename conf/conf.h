@@ -70,7 +70,7 @@ struct conf_decode {
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
     const char *adapters; /* directory of NAME/[VERSION/]; NULL: none */
-    int64_t adapter_watch_us;
+    int64_t adapter_watch_us, keep_versions;
     const char **pins; /* names that stay in memory */
     size_t n_pins;
 };
@@ -313,7 +313,7 @@ struct conf {
     const char *metrics_address; /* NULL */
     const char *node;
     struct {
-        int64_t max_body, max_buffered, max_headers; /* bytes */
+        int64_t max_body, max_upload, max_buffered, max_headers; /* bytes */
         int64_t heartbeat_us, drain_us;
         int64_t max_connections;
     } http;
@@ -342,17 +342,17 @@ struct conf {
     bool state_writable_budgets; /* acts may raise budgets and pause teams */
     struct {
         const char *directory;
-        bool sync_request; /* false: every interval */
-        int64_t interval_us;
-        bool when_full_serve; /* default: refuse */
-        int64_t head_every;   /* records */
-        int64_t head_interval_us;
-        const char *head_key; /* PEM text, secret; NULL: heads are not signed */
-        int64_t keep_us;
-        bool content_digest;         /* records carry an HMAC of each body */
-        const char *content_key;     /* secret; set when content_digest is */
-        struct conf_anchor *anchors; /* where heads are kept elsewhere */
-        size_t n_anchors;
+        bool sync_request, when_full_serve; /* false: synced every interval; refuse */
+        int64_t head_every;                 /* records */
+        int64_t interval_us, head_interval_us, keep_us, content_keep_us;
+        const char *head_key;              /* PEM text, secret; NULL: heads are not signed */
+        bool content_digest, content_full; /* records carry an HMAC of each body; and bodies are stored */
+        const char *content_key;           /* secret; set when content_digest is */
+        uint8_t content_wrap[32];          /* secret: the bytes of content_key where content_full is set */
+        const char **content_redact;       /* rules, and the same as they are applied */
+        struct redact *redact;             /* owned; NULL: no rules */
+        struct conf_anchor *anchors;       /* where heads are kept elsewhere */
+        size_t n_content_redact, n_anchors;
     } audit;
     struct {
         int64_t output_cap_tok;

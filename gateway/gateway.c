@@ -7,6 +7,7 @@
 #include "gateway/engines.h"
 
 #include "gateway/alert.h"
+#include "gateway/content.h"
 #include "gateway/keys.h"
 #include "gateway/lookup.h"
 #include "gateway/recent.h"
@@ -114,6 +115,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     watch_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
+    content_tick(g);
     alerts_tick(g, now_us);
     budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
@@ -218,6 +220,8 @@ static struct audit_options audit_options_of(struct gateway *g, const struct con
                                   .on_anchor = gateway_anchor,
                                   .records_others = true,
                                   .keep_us = c->audit.keep_us,
+                                  .content_key = c->audit.content_full ? c->audit.content_wrap : NULL,
+                                  .content_keep_us = c->audit.content_keep_us,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
                                   .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
