@@ -7,7 +7,7 @@ BUILD := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 CC := gcc
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fno-strict-aliasing -fno-common -ffp-contract=off -I. $(WARN)
-LDLIBS := -lhiredis -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lm -lpthread
+LDLIBS := -lhiredis -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lzstd -lm -lpthread
 ifneq ($(SAN),)
 CFLAGS += -fsanitize=$(subst fuzzer,fuzzer-no-link,$(SAN)) -fno-omit-frame-pointer -DTOLLGATE_TEST
 LDFLAGS += -fsanitize=$(SAN)

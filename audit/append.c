@@ -95,6 +95,8 @@ static void keep_anchor(struct audit *a, size_t from) {
 
 void chain_retain(struct audit *a, int64_t now_us) {
     int64_t cut_us = now_us - a->keep_us, open = oldest_open(a);
+    if (a->chores && a->content_keep_us > 0)
+        chores_remove_content(a->chores, now_us - a->content_keep_us);
     if (!a->chores || a->keep_us <= 0)
         return;
     if (a->unrolled_us && a->unrolled_us < cut_us)

@@ -93,3 +93,15 @@ void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX])
     *seq = a->seq;
     memcpy(hash, a->hash, sizeof a->hash);
 }
+
+bool audit_store(struct audit *a, const struct audit_content *c, struct audit_stored_at *place, int64_t now_us) {
+    return a->vault && vault_put(a->vault, c, place, now_us);
+}
+
+bool audit_store_failed(struct audit *a, char request[AUDIT_REQUEST_MAX], char why[160]) {
+    return a->vault && vault_failed(a->vault, request, why);
+}
+
+int64_t audit_shred(struct audit *a, const char *team, int64_t day, struct str *why) {
+    return a->vault ? vault_shred(a->vault, team, day, why) : content_shred(a->directory, team, day, why);
+}

@@ -38,8 +38,10 @@ struct audit_options {
     bool records_others;                                  /* heads of the directory's other chains stand in this one */
     bool alone;      /* the directory's other chains are somebody else's: neither finished nor told of at the start */
     int64_t keep_us; /* whole files that are older are removed; 0: never */
-    int64_t unrolled_us; /* records since then are kept whatever keep_us says; 0: no such bound */
-    int64_t since_us;    /* settles older than this need not be told (start of the oldest open period) */
+    int64_t unrolled_us;        /* records since then are kept whatever keep_us says; 0: no such bound */
+    const uint8_t *content_key; /* 32 bytes that seal the keys of stored bodies; NULL: none are stored; copied */
+    int64_t content_keep_us;    /* bodies and keys of older days are removed; 0: never */
+    int64_t since_us;           /* settles older than this need not be told (start of the oldest open period) */
     void (*settled)(const struct audit_settled *s, void *user); /* called during open, for each */
     void *user;
 };
@@ -145,6 +147,43 @@ void audit_forget(struct audit *a, struct audit_op *op); /* the waiter goes away
 bool audit_healthy(const struct audit *a); /* false: the disk refuses; new calls are refused unless when_full: serve */
 int64_t audit_lag(const struct audit *a);  /* records added and not yet written */
 void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
+
+/* --- bodies, sealed in files of their own beside the log (audit/content.h) --- */
+struct audit_content {
+    enum audit_kind kind; /* of the record that will name it */
+    const char *request, *team;
+    struct span asked, answered;                    /* JSON, redacted; empty: none */
+    const char *asked_left_out, *answered_left_out; /* why a body is not stored; NULL: it is, or there is none */
+};
+/* Seals it now and hands it to a thread that writes it; `place` takes what the record says of it and outlives the
+ * record. Never waits for the disk. False: it is not stored (no key, a full queue), and the record is to say so. */
+#define AUDIT_CONTENT_NAME_MAX 256
+struct audit_stored_at {
+    char file[AUDIT_CONTENT_NAME_MAX], digest[SHA256_HEX_MAX];
+    int64_t offset, bytes;
+};
+must_check bool audit_store(struct audit *a, const struct audit_content *c, struct audit_stored_at *place,
+                            int64_t now_us);
+/* One that the thread could not write, since the last call: its request in `request`; false: none. */
+#define AUDIT_REQUEST_MAX 64
+must_check bool audit_store_failed(struct audit *a, char request[AUDIT_REQUEST_MAX], char why[160]);
+/* Destroys the keys of a team's day, whoever wrote them: how many; -1 with a sentence. The shred record is the caller's. */
+int64_t audit_shred(struct audit *a, const char *team, int64_t day, struct str *why);
+
+struct audit_place { /* what a record says */
+    const char *request, *kind, *file, *digest;
+    int64_t offset, bytes;
+};
+enum audit_stored {
+    AUDIT_STORED_WHOLE,
+    AUDIT_STORED_GONE,     /* its file is not there any more */
+    AUDIT_STORED_SHREDDED, /* its key is not there any more */
+    AUDIT_STORED_BAD,      /* cut, changed, or another key: a sentence says which */
+};
+enum audit_stored audit_stored_check(const char *directory, const struct audit_place *p, struct str *why);
+/* `wrap`: the 32 bytes of audit_options.content_key. */
+enum audit_stored audit_stored_read(const char *directory, const struct audit_place *p, const uint8_t *wrap,
+                                    struct str *out, struct str *why);
 
 /* --- reading; no struct audit needed --- */
 enum audit_wrong {

@@ -7,6 +7,7 @@
 #include "audit/recover.h"
 #include "audit/sign.h"
 #include "audit/tree.h"
+#include "audit/vault.h"
 #include "audit/writer.h"
 #include <pthread.h>
 
@@ -75,7 +76,8 @@ struct audit {
     char *others;        /* owned: heads of the other chains, for the next head; NULL: none */
     struct str anchor;   /* the last head's line, which is not durable yet */
     uint64_t anchor_seq; /* 0: there is none */
-    int64_t keep_us, unrolled_us;
+    int64_t keep_us, unrolled_us, content_keep_us;
+    struct vault *vault;   /* owned; NULL: no bodies are stored */
     int64_t totals_number; /* of the last file that begins with totals; 0: none does */
     struct removal removal;
     uint64_t removal_seq; /* of the note that tells of it; 0: there is none */

@@ -1,6 +1,7 @@
 /* The thread of chores. Always true here: each kind of work waits at most once, the newest replacing what waits; nothing
  * of the disk is asked under the lock. */
 #include "audit/chores.h"
+#include "audit/content.h"
 #include "audit/line.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
@@ -23,7 +24,7 @@
 
 struct work {
     bool seek_heads, seek_removal;
-    int64_t now_us, cut_us, below_number, remove_before;
+    int64_t now_us, cut_us, below_number, remove_before, content_cut_us;
     char *anchor; /* owned */
     size_t anchor_bytes, n_files;
     char *files[CHORES_FILES_MAX]; /* owned */
@@ -205,7 +206,7 @@ static void anchor(struct chores *c, const struct work *w) {
 /* ---- the thread ---- */
 
 static bool is_idle(const struct work *w) {
-    return !w->seek_heads && !w->seek_removal && !w->remove_before && !w->anchor;
+    return !w->seek_heads && !w->seek_removal && !w->remove_before && !w->content_cut_us && !w->anchor;
 }
 
 static void do_work(struct chores *c, struct work *w) {
@@ -214,6 +215,8 @@ static void do_work(struct chores *c, struct work *w) {
     drop_anchor(w);
     if (w->remove_before)
         remove_files(c, w->remove_before);
+    if (w->content_cut_us)
+        content_remove_old(c->directory, w->content_cut_us);
     if (w->seek_heads)
         seek_heads(c, w->now_us);
     if (w->seek_removal)
@@ -233,7 +236,7 @@ static void *run(void *user) {
         memset(&c->work, 0, sizeof c->work);
         pthread_mutex_unlock(&c->lock);
         if (closing)
-            w.seek_heads = w.seek_removal = false, w.remove_before = 0;
+            w.seek_heads = w.seek_removal = false, w.remove_before = 0, w.content_cut_us = 0;
         do_work(c, &w);
         if (closing)
             return NULL;
@@ -290,6 +293,12 @@ void chores_seek_removal(struct chores *c, int64_t cut_us, int64_t below_number)
 void chores_remove(struct chores *c, int64_t before) {
     pthread_mutex_lock(&c->lock);
     c->work.remove_before = before;
+    wake(c);
+}
+
+void chores_remove_content(struct chores *c, int64_t cut_us) {
+    pthread_mutex_lock(&c->lock);
+    c->work.content_cut_us = cut_us;
     wake(c);
 }
 

@@ -2,7 +2,8 @@
  *
  *     every head:   the heads of the directory's other chains are read -> stand in the next head
  *                   a head that is durable -> appended to the anchor files
- *     every file:   what retention may remove is sought -> a note tells of it -> when that is durable, it is removed */
+ *     every file:   bodies of days that are older than they are kept are removed, keys first
+ *                     what retention may remove is sought -> a note tells of it -> when that is durable, it is removed */
 #ifndef TOLLGATE_AUDIT_CHORES_H
 #define TOLLGATE_AUDIT_CHORES_H
 
@@ -27,6 +28,7 @@ void chores_close(struct chores *c); /* what was asked for and not begun is drop
 void chores_seek_heads(struct chores *c, int64_t now_us);
 void chores_seek_removal(struct chores *c, int64_t cut_us, int64_t below_number);
 void chores_remove(struct chores *c, int64_t before);
+void chores_remove_content(struct chores *c, int64_t cut_us);
 /* The newest line replaces one that waits. `files` is copied. */
 void chores_anchor(struct chores *c, struct span line, const char *const *files, size_t n_files);
 /* What was found since it was last taken; false: nothing. The text is owned by the caller. */

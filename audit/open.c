@@ -187,6 +187,15 @@ static void set_beside(struct audit *a, const struct audit_options *o) {
     a->records_others = o->records_others;
     a->keep_us = o->keep_us;
     a->unrolled_us = o->unrolled_us;
+    a->content_keep_us = o->content_keep_us;
+}
+
+/* A vault stays when bodies are not asked for any more: what waits in it is still written. */
+static void set_vault(struct audit *a, const struct audit_options *o) {
+    if (a->vault && o->content_key)
+        vault_tune(a->vault, o->content_key);
+    else if (o->content_key)
+        a->vault = vault_open(a->directory, o->content_key, &vault_disk);
 }
 
 static void release(struct audit *a) {
@@ -223,6 +232,7 @@ bool audit_tune(struct audit *a, const struct audit_options *o, struct str *why)
     a->key = key;
     set_heads(a, o);
     set_beside(a, o);
+    set_vault(a, o);
     writer_tune(a->writer, o->sync_request, sync_interval(o), a->head_interval_us);
     return true;
 }
@@ -313,6 +323,7 @@ struct audit *audit_open_tuned(const struct audit_options *o, const struct audit
         return NULL;
     }
     set_beside(a, o);
+    set_vault(a, o);
     a->chores = chores_open(&(struct chores_options){a->directory, a->chain, chain_on_moved, a});
     chain_retain(a, now_us);
     return a;
@@ -330,6 +341,8 @@ void audit_close(struct audit *a, int64_t now_us) {
     chain_head(a, false, now_us);
     audit_flush(a);
     int64_t lag = audit_lag(a);
+    if (a->vault)
+        vault_close(a->vault);
     bool all = writer_close(a->writer, a->tuning.patience_us);
     if (all && a->anchor_seq && a->chores && a->n_anchors)
         chores_anchor(a->chores, str_span(&a->anchor), (const char *const *)a->anchors, a->n_anchors);

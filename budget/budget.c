@@ -81,6 +81,11 @@ bool budget_ready(const struct budget *b) {
     return !b->ops->ready || b->ops->ready(b->store);
 }
 
+void budget_rest(struct budget *b) {
+    if (b->ops->rest)
+        b->ops->rest(b->store);
+}
+
 bool budget_settled(const struct budget *b) {
     return !b->ops->settled || b->ops->settled(b->store);
 }
@@ -194,6 +199,7 @@ static bool ask_begin(struct budget *b, const struct conf *conf, const struct co
     assert(n > 0 && n < sizeof ask->request_id);
     memcpy(ask->request_id, request_id, n + 1);
     ask->now_us = now_us;
+    ask->slice = conf->hold.slice;
     if (ledger_ask_of(conf, key, ask)) {
         for (int i = 0; i < ask->n; i++)
             scope_lift(b, &ask->scopes[i], now_us);

@@ -143,7 +143,6 @@ struct budget_redis {
     const char *log;    /* whose settles this process tells: chain and identity of its audit log; copied */
     int64_t timeout_us; /* all waits of one request together */
     enum conf_when_down when_down;
-    int64_t slice; /* what a process may lease of a limit at once, over FACTOR_ONE */
     int64_t now_us;
 };
 /* Before anything is replayed or held. The redis outlives the budget. */
@@ -152,6 +151,8 @@ void budget_use_redis(struct budget *b, struct redis *r, const struct budget_red
 void budget_tick(struct budget *b, int64_t now_us);
 /* Whether holds are decided now by the ledger that they are meant for; false: as when_down says. */
 bool budget_ready(const struct budget *b);
+/* No new calls come: what was leased in advance is given back, and budget_settled waits for that too. */
+void budget_rest(struct budget *b);
 /* Whether every settle has arrived where it can; one that has not is told by the log at the next start. */
 bool budget_settled(const struct budget *b);
 /* Whose records budget_replay tells from now on; NULL: our own. */

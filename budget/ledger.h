@@ -39,7 +39,8 @@ struct ledger_ask {
     char request_id[REQUEST_ID_MAX];
     int64_t nanousd;
     int64_t now_us;
-    bool free; /* the price is explicitly zero: fits a budget that is used up */
+    bool free;     /* the price is explicitly zero: fits a budget that is used up */
+    int64_t slice; /* of a limit: what a process may lease in advance, over FACTOR_ONE */
     struct ledger_owner owners[LEDGER_OWNERS];
     int n;
     struct ledger_scope scopes[LEASE_SCOPES_MAX];
@@ -82,6 +83,7 @@ struct ledger_ops {
     void (*replay_log)(void *store, const char *log);
     bool (*ready)(const void *store);
     bool (*settled)(const void *store);
+    void (*rest)(void *store);
 };
 
 /* judge.c: what numbers of accounts mean for an ask; the same words behind every store. */

@@ -106,6 +106,11 @@ void tallies_sweep(struct redis_ledger *l, int64_t now_us) {
     }
 }
 
+void call_add(struct open_call *c, int64_t cost, int64_t overrun) {
+    add(&c->cost, cost);
+    add(&c->overrun, overrun);
+}
+
 /* --- records --- */
 
 static void replay_in(struct redis_ledger *l, const char *scope, enum period period, const struct zone *zone,
@@ -151,7 +156,6 @@ static bool is_budget(const struct open_call *c, const struct tally *t) {
 static void stand_in_spend(struct redis_ledger *l, struct open_call *c, const struct ledger_ask *ask) {
     for (int o = 0; o < LEDGER_OWNERS; o++) {
         const struct ledger_owner *owner = &ask->owners[o];
-        memcpy(c->owners[o], owner->name, sizeof c->owners[o]);
         for (size_t p = 0; p < ARRAY_LEN(spend_periods); p++) {
             char scope[SCOPE_NAME_MAX];
             ledger_scope_name(owner->name, spend_periods[p], owner->zone, scope);
@@ -164,15 +168,30 @@ static void stand_in_spend(struct redis_ledger *l, struct open_call *c, const st
     }
 }
 
-struct open_call *call_new(struct redis_ledger *l, const struct ledger_ask *ask) {
-    struct open_call *c = xcalloc(1, sizeof *c);
-    memcpy(c->request_id, ask->request_id, sizeof c->request_id);
-    c->nanousd = ask->nanousd;
+void call_stand(struct redis_ledger *l, struct open_call *c, const struct ledger_ask *ask) {
     for (int i = 0; i < ask->n; i++) {
         const struct ledger_scope *s = &ask->scopes[i];
         c->at[c->n] = tally_get(l, l->own, s->name, s->period, s->zone, ask->now_us);
         c->at[c->n++]->refs++;
     }
+    for (int i = 0; i < LEDGER_OWNERS; i++)
+        memcpy(c->owners[i], ask->owners[i].name, sizeof c->owners[i]);
+}
+
+struct tally *call_place(const struct open_call *c, const struct ledger_scope *s) {
+    size_t n = strlen(s->name);
+    for (int i = 0; i < c->n; i++) {
+        if (strncmp(c->at[i]->account, s->name, n) == 0 && strrchr(c->at[i]->account, '/') == c->at[i]->account + n)
+            return c->at[i];
+    }
+    return NULL;
+}
+
+struct open_call *call_new(struct redis_ledger *l, const struct ledger_ask *ask) {
+    struct open_call *c = xcalloc(1, sizeof *c);
+    memcpy(c->request_id, ask->request_id, sizeof c->request_id);
+    c->nanousd = ask->nanousd;
+    call_stand(l, c, ask);
     stand_in_spend(l, c, ask);
     struct open_call *before = map_put(&l->calls, span_of(c->request_id), c);
     assert(!before);

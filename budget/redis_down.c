@@ -32,6 +32,8 @@ static void say_it(struct redis_ledger *l, const struct ledger_ask *ask) {
 }
 
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op) {
+    if (l->when_down == WHEN_DOWN_LEASED && slice_hold(l, ask, op))
+        return PROGRESS_DONE;
     say_it(l, ask);
     if (l->when_down != WHEN_DOWN_ALLOW) {
         op->err = ERR_LEDGER;
@@ -46,13 +48,23 @@ enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, st
 enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, struct lease *lease,
                          struct hold_op *op) {
     struct open_call *c = call_find(l, lease->request_id);
+    if (l->when_down == WHEN_DOWN_LEASED && slice_raise(l, ask, op)) {
+        *lease = op->lease;
+        return PROGRESS_DONE;
+    }
     say_it(l, ask);
     if (l->when_down != WHEN_DOWN_ALLOW) {
         op->err = ERR_LEDGER;
         return PROGRESS_DONE;
     }
     (void)ledger_memory_ops.raise(l->memory, ask, lease, op);
-    if (c && op->err == ERR_NONE)
-        c->nanousd = ask->nanousd;
+    if (!c || op->err != ERR_NONE)
+        return PROGRESS_DONE;
+    bool leaves = c->in != NULL;
+    if (leaves)
+        slice_leave(l, c);
+    c->nanousd = ask->nanousd;
+    if (leaves && l->state == LEDGER_READY)
+        sync_restore(l);
     return PROGRESS_DONE;
 }

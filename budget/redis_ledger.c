@@ -17,8 +17,12 @@ struct asked {              /* a hold or a raise under way */
     struct ledger_ask ask;
     struct hold_op *op;  /* the caller's */
     struct lease *lease; /* the caller's, of a raise; NULL: a hold */
+    struct slice *slice; /* that is to grow for a raise in it; NULL: the call has a lease of its own */
+    int64_t target;      /* what is then granted to it */
+    struct instant sent;
     int64_t number, began_us;
     int tries;
+    bool again; /* asked once more, without slices of ours */
 };
 
 static void asked_free(struct asked *a) {
@@ -54,27 +58,41 @@ static void put_scope(struct words *w, const struct ledger_ask *ask, const struc
 static struct tally *account_of(struct redis_ledger *l, const struct ledger_ask *ask, int i) {
     const struct open_call *c = call_find(l, ask->request_id);
     const struct ledger_scope *s = &ask->scopes[i];
-    size_t n = strlen(s->name);
-    for (int j = 0; c && j < c->n; j++) {
-        if (strncmp(c->at[j]->account, s->name, n) == 0 && strrchr(c->at[j]->account, '/') == c->at[j]->account + n)
-            return c->at[j];
-    }
+    struct tally *t = c ? call_place(c, s) : NULL;
+    if (t)
+        return t;
     return tally_get(l, l->own, s->name, s->period, s->zone, ask->now_us);
 }
 
-static void put_question(struct words *w, const struct asked *a) {
-    const struct ledger_ask *ask = &a->ask;
-    words_puts(w, ask->request_id);
-    words_i64(w, ask->nanousd);
+void question_put(struct words *w, struct redis_ledger *l, const struct ledger_ask *ask, const char *id, int64_t amount,
+                  const char *mode) {
+    words_puts(w, id);
+    words_i64(w, amount);
     words_i64(w, LEASE_LIVES_US);
-    words_puts(w, a->lease ? "raise" : "hold");
+    words_puts(w, mode);
     words_puts(w, ask->free ? "1" : "0");
     words_i64(w, ask->n);
     for (int i = 0; i < ask->n; i++)
-        put_scope(w, ask, &ask->scopes[i], account_of(a->l, ask, i));
+        put_scope(w, ask, &ask->scopes[i], account_of(l, ask, i));
     words_i64(w, LEDGER_OWNERS);
     for (int i = 0; i < LEDGER_OWNERS; i++)
         words_puts(w, ask->owners[i].name);
+}
+
+static void put_question(struct words *w, struct asked *a) {
+    const struct open_call *c = a->slice ? call_find(a->l, a->ask.request_id) : NULL;
+    if (!c) {
+        question_put(w, a->l, &a->ask, a->ask.request_id, a->ask.nanousd, a->lease ? "raise" : "hold");
+        return;
+    }
+    a->target = slice_ask_more(a->slice, a->ask.nanousd - c->nanousd);
+    question_put(w, a->l, &a->ask, a->slice->call.request_id, a->target, "slice");
+}
+
+/* What the answer, NULL none, means for the slice that was asked for. */
+static void slice_asked(struct asked *a, const struct redis_value *reply) {
+    if (a->slice)
+        slice_answered(a->l, a->slice, reply && reply_is(reply, "OK"), a->target, &a->sent);
 }
 
 static bool ask_redis(struct asked *a) {
@@ -85,8 +103,12 @@ static bool ask_redis(struct asked *a) {
     a->call.until_us = a->began_us + left_us;
     words_begin(&w, a->l, a->ask.now_us);
     a->number = a->l->op;
+    a->sent = (struct instant){a->ask.now_us, clock_mono_us()};
     put_question(&w, a);
-    return words_run(a->l, &w, &hold_script, &a->call);
+    if (words_run(a->l, &w, &hold_script, &a->call))
+        return true;
+    slice_asked(a, NULL);
+    return false;
 }
 
 /* --- the answer --- */
@@ -116,13 +138,14 @@ static void see_accounts(struct asked *a, const struct redis_value *reply, size_
 static void granted(struct asked *a, const struct redis_value *reply) {
     struct redis_ledger *l = a->l;
     struct ledger_sums sums[LEASE_SCOPES_MAX];
-    a->ask.nanousd = reply_i64(reply, 1);
+    if (!a->slice)
+        a->ask.nanousd = reply_i64(reply, 1);
     memory_follow(l, &a->ask, a->op);
     struct open_call *c = call_find(l, a->ask.request_id);
     if (!c)
         c = call_new(l, &a->ask);
     c->leased = true;
-    c->nanousd = a->ask.nanousd;
+    slice_moved(l, &a->ask);
     see_accounts(a, reply, 2, sums);
     ledger_tell(&a->ask, sums, a->op);
     for (int i = 0; i < a->ask.n; i++)
@@ -167,6 +190,14 @@ static void answered(struct asked *a, const struct redis_value *reply) {
         unanswered(a);
 }
 
+/* Before a call is refused, what is unused of this process's slices is given back, once. */
+static bool ask_without_slices(struct asked *a) {
+    if (a->again || !slices_give_back(a->l, &a->ask))
+        return false;
+    a->again = true;
+    return ask_redis(a);
+}
+
 static void on_asked(struct redis_call *call, const struct redis_value *reply) {
     struct asked *a = (struct asked *)(void *)call;
     struct redis_ledger *l = a->l;
@@ -175,6 +206,9 @@ static void on_asked(struct redis_call *call, const struct redis_value *reply) {
     op->waited_us += now_us - a->began_us;
     a->began_us = now_us;
     bool done = answer_good(l, call, a->number, reply);
+    slice_asked(a, done ? reply : NULL);
+    if (done && reply_is(reply, "NO") && ask_without_slices(a))
+        return;
     if (!done && call->fault == REDIS_OK && reply_is(reply, "STALE") && a->tries++ < STALE_TRIES && ask_redis(a))
         return;
     if (done)
@@ -194,6 +228,8 @@ static bool ask_later(struct redis_ledger *l, const struct ledger_ask *ask, stru
     a->ask = *ask;
     a->op = op;
     a->lease = lease;
+    const struct open_call *c = call_find(l, ask->request_id);
+    a->slice = c ? c->in : NULL;
     a->began_us = clock_mono_us();
     list_append(&l->asked, &a->in_asked);
     if (ask_redis(a))
@@ -212,24 +248,49 @@ static enum progress hold_unlimited(struct redis_ledger *l, const struct ledger_
     return PROGRESS_DONE;
 }
 
+static enum progress raise_open(struct redis_ledger *l, const struct ledger_ask *ask, struct lease *lease,
+                                struct hold_op *op) {
+    if (l->state == LEDGER_READY && slice_raise(l, ask, op)) {
+        *lease = op->lease;
+        return PROGRESS_DONE;
+    }
+    if (l->state == LEDGER_READY && ask_later(l, ask, lease, op))
+        return PROGRESS_WAIT;
+    return down_raise(l, ask, lease, op);
+}
+
+/* A call that is held from a slice: it is not made smaller. */
+static enum progress hold_again(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op) {
+    struct ledger_ask most = *ask;
+    int64_t held = call_find(l, ask->request_id)->nanousd;
+    most.nanousd = held > most.nanousd ? held : most.nanousd;
+    return raise_open(l, &most, &op->lease, op);
+}
+
 static enum progress redis_hold(void *store, const struct ledger_ask *ask, struct hold_op *op) {
     struct redis_ledger *l = store;
     l->now_us = ask->now_us > l->now_us ? ask->now_us : l->now_us;
     if (ask->n == 0)
         return hold_unlimited(l, ask, op);
-    if (l->state == LEDGER_READY && ask_later(l, ask, NULL, op))
-        return PROGRESS_WAIT;
-    return down_hold(l, ask, op);
+    const struct open_call *c = call_find(l, ask->request_id);
+    if (c && c->in)
+        return hold_again(l, ask, op);
+    if (l->state != LEDGER_READY)
+        return down_hold(l, ask, op);
+    bool held = slice_hold(l, ask, op), asked = !held && ask_later(l, ask, NULL, op);
+    slice_want(l, ask);
+    if (held)
+        return PROGRESS_DONE;
+    return asked ? PROGRESS_WAIT : down_hold(l, ask, op);
 }
 
 static enum progress redis_raise(void *store, const struct ledger_ask *ask, struct lease *lease, struct hold_op *op) {
     struct redis_ledger *l = store;
     const struct open_call *c = call_find(l, lease->request_id);
+    l->now_us = ask->now_us > l->now_us ? ask->now_us : l->now_us;
     if (!c || c->state != CALL_OPEN || c->n == 0)
         return ledger_memory_ops.raise(l->memory, ask, lease, op);
-    if (l->state == LEDGER_READY && ask_later(l, ask, lease, op))
-        return PROGRESS_WAIT;
-    return down_raise(l, ask, lease, op);
+    return raise_open(l, ask, lease, op);
 }
 
 static int64_t redis_settle(void *store, struct lease *lease, int64_t nanousd) {
@@ -238,7 +299,12 @@ static int64_t redis_settle(void *store, struct lease *lease, int64_t nanousd) {
     int64_t overrun = ledger_memory_ops.settle(l->memory, lease, nanousd);
     if (!c || c->state != CALL_OPEN)
         return overrun;
-    settle_queue(l, c, nanousd);
+    if (overrun > 0 && !c->in)
+        slices_close(l, c);
+    if (c->in)
+        slice_settle(l, c, nanousd);
+    else
+        settle_queue(l, c, nanousd);
     return overrun;
 }
 
@@ -273,54 +339,6 @@ static void redis_replay(void *store, const struct ledger_ask *ask) {
     tallies_replay(l, ask);
 }
 
-struct view {
-    const struct redis_ledger *l;
-    void (*see)(const struct ledger_account *a, void *user);
-    void *user;
-};
-
-static void see_shared(const struct ledger_account *a, void *user) {
-    const struct view *v = user;
-    struct ledger_account all = *a;
-    struct tally *t = tally_said(v->l, a->name, a->from_us);
-    if (t) {
-        t->shown = true;
-        all.settled_nanousd = t->said.settled;
-        all.held_nanousd = t->said.held;
-        all.overrun_nanousd = t->said.overrun;
-        all.in_flight = t->said.calls;
-    }
-    v->see(&all, v->user);
-}
-
-/* Budgets of which this process has held nothing yet, and others have. */
-static void see_others(const struct tally *t, const struct view *v) {
-    struct ledger_account a = {.owner = t->owner,
-                               .level = t->terms.level,
-                               .period = t->terms.period,
-                               .from_us = t->from_us,
-                               .to_us = t->to_us,
-                               .settled_nanousd = t->said.settled,
-                               .held_nanousd = t->said.held,
-                               .overrun_nanousd = t->said.overrun,
-                               .in_flight = t->said.calls};
-    memcpy(a.name, t->terms.name, sizeof a.name);
-    v->see(&a, v->user);
-}
-
-static void redis_each(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user),
-                       void *user) {
-    struct redis_ledger *l = store;
-    struct view v = {l, see, user};
-    ledger_memory_ops.each(l->memory, now_us, see_shared, &v);
-    for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
-        struct tally *t = container_of(k, struct tally, in_all);
-        if (!t->shown && t->log->own && t->seen && t->owner[0] && now_us < t->to_us)
-            see_others(t, &v);
-        t->shown = false;
-    }
-}
-
 /* Where a view counts what an account of this owner has; NULL: it is another's. */
 static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_view *out) {
     static const enum period periods[] = {PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIOD_TOTAL};
@@ -337,6 +355,7 @@ static int64_t *spend_of(const struct tally *t, const char *owner, struct spend_
 }
 
 /* What all have settled, as Redis said last; without Redis what this process has settled may be more. */
+
 static void redis_spend(void *store, const char *owner, int64_t now_us, struct spend_view *out) {
     struct redis_ledger *l = store;
     ledger_memory_ops.spend(l->memory, owner, now_us, out);
@@ -364,7 +383,13 @@ static bool redis_ready(const void *store) {
 
 static bool redis_settled(const void *store) {
     const struct redis_ledger *l = store;
-    return l->state != LEDGER_READY || (list_empty(&l->queue) && l->jobs[JOB_SETTLE] == 0);
+    bool rests = !l->resting || list_empty(&l->slices);
+    return l->state != LEDGER_READY ||
+           (list_empty(&l->queue) && list_empty(&l->untold) && l->jobs[JOB_SETTLE] == 0 && rests);
+}
+
+static void redis_rest(void *store) {
+    slices_rest(store);
 }
 
 static void redis_tick(void *store, int64_t now_us) {
@@ -387,7 +412,6 @@ void *ledger_redis_new(struct redis *redis, const struct budget_redis *o, void *
                                .watcher = {.on_up = on_up, .on_down = on_down},
                                .timeout_us = o->timeout_us,
                                .when_down = o->when_down,
-                               .slice = o->slice,
                                .memory = memory,
                                .now_us = o->now_us};
     int n = snprintf(l->base, sizeof l->base, "%s{money}:", redis->prefix);
@@ -398,6 +422,9 @@ void *ledger_redis_new(struct redis *redis, const struct budget_redis *o, void *
     list_init(&l->asked);
     list_init(&l->under_way);
     map_init(&l->calls);
+    map_init(&l->slice_of);
+    list_init(&l->slices);
+    list_init(&l->untold);
     l->own = l->replay = log_get(l, o->log);
     l->own->own = true;
     l->rates = rates_shared_new(l);
@@ -417,6 +444,7 @@ static void redis_free(void *store) {
     jobs_free(l);
     rates_shared_free(l->rates);
     calls_free(l);
+    map_fini(&l->slice_of);
     logs_free(l);
     ledger_memory_ops.free(l->memory);
     free(l);
@@ -428,11 +456,12 @@ const struct ledger_ops ledger_redis_ops = {.rate = redis_rate,
                                             .raise = redis_raise,
                                             .settle = redis_settle,
                                             .replay = redis_replay,
-                                            .each = redis_each,
+                                            .each = views_each,
                                             .spend = redis_spend,
                                             .watch = redis_watch_news,
                                             .free = redis_free,
                                             .tick = redis_tick,
                                             .replay_log = redis_replay_log,
                                             .ready = redis_ready,
-                                            .settled = redis_settled};
+                                            .settled = redis_settled,
+                                            .rest = redis_rest};

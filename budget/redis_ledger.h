@@ -14,7 +14,13 @@
  *     redis_call.c    open calls, and tallies (contributions)     redis_settle.c the queue of settles
  *     redis_rate.c    requests, tokens, slots                     redis_news.c   warnings, refusals, overruns
  *     redis_sync.c    hello, telling, renewing                    redis_job.c    scripts under way
- *     redis_words.c   arguments and replies */
+ *     redis_words.c   arguments and replies               redis_slice.c, redis_slice_tell.c: in advance
+ *
+ * A slice is one lease of a process for many calls of a key: it stands in Redis as held, and its process divides it. Of a
+ * slice two sums that never go down are told, what was granted to it and what its calls spent, and it holds the difference;
+ * so grants and settles may be told again, and in any order. What is spent is told in the script that adds it to what is
+ * settled. So settled + held counts every slice, used or not, and no limit is passed; it may bind early, by at most what
+ * is unused of slices. A slice that nobody renews ends as every lease does. */
 #ifndef TOLLGATE_BUDGET_REDIS_LEDGER_H
 #define TOLLGATE_BUDGET_REDIS_LEDGER_H
 
@@ -35,9 +41,17 @@
 #define BATCH_TALLIES 256             /* likewise */
 #define SETTLES_MAX 65536             /* that wait for Redis; beyond it leases expire by themselves and are corrected */
 #define STALE_TRIES 3                 /* an operation overtaken on its way is numbered anew */
-#define TALLY_KEPT_US (2 * US_PER_DAY)         /* after its period: a call may still settle in it */
-#define ACCOUNT_KEPT_S (100 * 24 * 3600)       /* in Redis, after the last change: sweeping, not money */
-#define TALLY_SWEEP 16                         /* looked at in a tick */
+#define TALLY_KEPT_US (2 * US_PER_DAY)   /* after its period: a call may still settle in it */
+#define ACCOUNT_KEPT_S (100 * 24 * 3600) /* in Redis, after the last change: sweeping, not money */
+#define SLICES_MAX 256                   /* of a process; calls of more keys are held one by one */
+#define BATCH_SLICES 64                  /* told in one script */
+#define SLICE_LIVES_US (2 * US_PER_S)    /* since it was renewed: it is held from; a second before it is charged */
+#define SLICE_IDLE_US (2 * US_PER_S)     /* unused for so long it is given back */
+#define SLICE_RETRY_US US_PER_S          /* after Redis had nothing for it */
+#define SLICE_OF_LEFT 8                  /* a slice is never more than this part of what is left of a limit, */
+#define SLICE_OF_SHARE 8                 /* nor of what one key or team may hold, */
+#define SLICE_CALLS 4                    /* and none at all where it would cover fewer calls */
+#define TALLY_SWEEP 16                   /* looked at in a tick */
 #define ACCOUNT_NAME_MAX (SCOPE_NAME_MAX + 24) /* "team/search/month@UTC/1793491200": a budget and its period's begin */
 #define EPOCH_MAX 40
 #define BASE_MAX 128
@@ -97,9 +111,39 @@ struct open_call {
     int64_t cost, overrun; /* when ended */
     char owners[LEDGER_OWNERS][OWNER_NAME_MAX];
     struct link in_queue; /* of ended ones */
+    struct slice *in;     /* that it is held from; NULL: it has a lease of its own */
+    bool is_slice;        /* the first member of one */
     int n, n_spend;
     struct tally *at[LEASE_SCOPES_MAX];     /* budgets; a reference each */
     struct tally *spend[LEDGER_OWNERS * 4]; /* that only count; a reference each */
+};
+
+struct instant { /* when something was sent, by both clocks */
+    int64_t wall_us, mono_us;
+};
+
+struct slice {
+    struct open_call
+        call; /* first member: a lease like any other; its cost and overrun are of ended calls, not booked */
+    struct link in_slices;
+    int64_t granted;              /* in all, of which Redis surely knows */
+    int64_t spent;                /* in all, by calls that ended and are booked: never more than was held for them */
+    int64_t told;                 /* of it: Redis knows */
+    int64_t spending;             /* by those that are not booked */
+    int64_t used;                 /* by open calls */
+    int n_calls;                  /* that are open */
+    int64_t asked;                /* granted, if all that is under way is */
+    int n_asked;                  /* questions under way; meanwhile it is neither made smaller nor ended */
+    int64_t share;                /* as conf has it: struct ledger_ask */
+    int64_t goal;                 /* how much of it may lie unused, as judged last */
+    bool less;                    /* what is unused is to be given back, and is not used meanwhile */
+    bool retired;                 /* of an older set of budgets, or period: ends with its last call */
+    bool untold, in_batch, again; /* on the list, told in the batch under way, and changed meanwhile */
+    struct link in_untold;
+    int64_t batch_spent;       /* as that batch tells it */
+    int64_t used_us, retry_us; /* wall: used last; not asked for more before */
+    struct instant renewed, renewing;
+    int64_t renewing_op;
 };
 
 enum ledger_state {
@@ -109,7 +153,18 @@ enum ledger_state {
     LEDGER_READY,
 };
 
-enum job_kind { JOB_HELLO, JOB_TELL, JOB_RESTORE, JOB_SETTLE, JOB_RENEW, JOB_LOOK, JOB_RATE, JOB_MARK, JOB_KINDS };
+enum job_kind {
+    JOB_HELLO,
+    JOB_TELL,
+    JOB_RESTORE,
+    JOB_SETTLE,
+    JOB_RENEW,
+    JOB_LOOK,
+    JOB_RATE,
+    JOB_MARK,
+    JOB_SLICE,
+    JOB_KINDS
+};
 
 struct redis_ledger {
     struct redis *redis; /* not owned */
@@ -117,8 +172,7 @@ struct redis_ledger {
     char base[BASE_MAX]; /* how every key begins */
     int64_t timeout_us;
     enum conf_when_down when_down;
-    int64_t slice; /* over FACTOR_ONE */
-    void *memory;  /* owned: all that this process knows by itself */
+    void *memory; /* owned: all that this process knows by itself */
     enum ledger_state state;
     char epoch[EPOCH_MAX], boot[EPOCH_MAX]; /* names of this data in Redis, and of this process */
     int64_t op;                             /* the last operation that was sent */
@@ -133,6 +187,10 @@ struct redis_ledger {
     struct list tallies;                    /* all; the next to be looked at by the sweep comes first */
     struct list asked;                      /* struct asked, owned: holds and raises under way */
     struct rates_shared *rates;             /* owned */
+    struct map slice_of;                    /* struct slice in use, by its key's name; they are among the calls */
+    struct list slices;                     /* all of them */
+    struct list untold;                     /* of them: to be told of */
+    bool resting;                           /* no new calls come */
     struct list under_way;                  /* struct job, owned */
     int jobs[JOB_KINDS];                    /* how many of each kind are */
     bool telling;                           /* since hello found another Redis, until everything was told */
@@ -175,9 +233,18 @@ struct open_call *call_new(struct redis_ledger *l, const struct ledger_ask *ask)
 struct open_call *call_find(const struct redis_ledger *l, const char *request_id);
 void call_free(struct redis_ledger *l, struct open_call *c);
 void calls_free(struct redis_ledger *l);
+/* A slice: what a call of it cost waits to be booked. */
+void call_add(struct open_call *c, int64_t cost, int64_t overrun);
+void call_stand(struct redis_ledger *l, struct open_call *c, const struct ledger_ask *ask); /* in its budgets */
+/* Where a call stands for a scope; NULL: it does not. */
+struct tally *call_place(const struct open_call *c, const struct ledger_scope *s);
 
 /* redis_settle.c */
 void settle_queue(struct redis_ledger *l, struct open_call *c, int64_t cost);
+void settle_enqueue(struct redis_ledger *l, struct open_call *c); /* its cost and overrun are set */
+void call_book(struct open_call *c);
+/* Slices that were made smaller are told at once, and again with the next batch. */
+void settle_less(struct redis_ledger *l, struct slice *const *of, size_t n);
 /* The lease of an id that we know nothing of, if there is one, ends without a cost. */
 void settle_nothing(struct redis_ledger *l, const char *request_id);
 void settle_send(struct redis_ledger *l);     /* the next batch, when none is under way */
@@ -197,6 +264,9 @@ struct job {                /* a script under way for the ledger itself */
     struct link in_under_way;
     enum job_kind kind;
     int64_t op;
+    struct slice *slice; /* that asks for more */
+    int64_t target;      /* what is then granted to it */
+    struct instant sent;
     bool ends;          /* telling: the last of its log */
     struct log_of *log; /* whose tallies it tells */
     size_t n;
@@ -231,13 +301,48 @@ void news_refused(struct redis_ledger *l, struct tally *t);
 void news_mark_again(struct redis_ledger *l); /* Redis has lost its marks */
 void news_of_memory(const struct budget_news *n, void *user);
 
+/* Every budget with numbers of all processes, as ledger_ops.each has it. */
+void views_each(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user);
+
 /* redis_down.c */
 enum progress down_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
 enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, struct lease *lease, struct hold_op *op);
 /* The local ledger is told of what Redis granted. */
 void memory_follow(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
 
+/* redis_slice.c, redis_slice_tell.c */
+void slice_untold(struct redis_ledger *l, struct slice *s); /* is to be told of */
+struct slice *slice_find(const struct redis_ledger *l, const struct ledger_ask *ask);
+/* Holds from a slice, or moves a hold in one, without asking. False: none covers it. */
+bool slice_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
+bool slice_raise(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
+/* A slice begins, grows or is given back, as its use and its limits say. */
+void slice_want(struct redis_ledger *l, const struct ledger_ask *ask);
+/* A question about a slice goes out, and is answered. */
+int64_t slice_ask_more(struct slice *s, int64_t more); /* what is then granted */
+void slice_answered(struct redis_ledger *l, struct slice *s, bool granted, int64_t target, const struct instant *sent);
+void slice_moved(struct redis_ledger *l, const struct ledger_ask *ask); /* a raise was granted, by whom ever */
+/* The call is to have a lease of its own, which Redis is told of. */
+void slice_leave(struct redis_ledger *l, struct open_call *c);
+void slice_settle(struct redis_ledger *l, struct open_call *c, int64_t cost);
+/* What is unused of slices in these budgets goes back at once. False: nothing was. */
+bool slices_give_back(struct redis_ledger *l, const struct ledger_ask *ask);
+/* Nothing unused is left for new calls in the budgets of this one: it overran. */
+void slices_close(struct redis_ledger *l, const struct open_call *c);
+void slices_rest(struct redis_ledger *l);
+void slices_tick(struct redis_ledger *l);
+void slices_lost(struct redis_ledger *l); /* by Redis */
+void slices_book(struct redis_ledger *l);
+void slices_put(struct redis_ledger *l, struct words *w); /* into a batch of settles */
+void slices_told(struct redis_ledger *l, bool good);      /* that batch is answered */
+void slice_renewing(struct slice *s, const struct job *j);
+void slices_renewed(struct redis_ledger *l, const struct job *j);
+int64_t slice_lease(const struct slice *s); /* what its lease holds */
+
 /* redis_ledger.c */
+/* The arguments of a hold script. */
+void question_put(struct words *w, struct redis_ledger *l, const struct ledger_ask *ask, const char *id, int64_t amount,
+                  const char *mode);
 extern const struct ledger_ops ledger_redis_ops;
 void *ledger_redis_new(struct redis *redis, const struct budget_redis *o, void *memory);
 

@@ -100,3 +100,52 @@ void news_of_memory(const struct budget_news *n, void *user) {
     if (l->see)
         l->see(&all, l->user);
 }
+
+/* --- views --- */
+
+struct view {
+    const struct redis_ledger *l;
+    void (*see)(const struct ledger_account *a, void *user);
+    void *user;
+};
+
+static void see_shared(const struct ledger_account *a, void *user) {
+    const struct view *v = user;
+    struct ledger_account all = *a;
+    struct tally *t = tally_said(v->l, a->name, a->from_us);
+    if (t) {
+        t->shown = true;
+        all.settled_nanousd = t->said.settled;
+        all.held_nanousd = t->said.held;
+        all.overrun_nanousd = t->said.overrun;
+        all.in_flight = t->said.calls;
+    }
+    v->see(&all, v->user);
+}
+
+/* Budgets of which this process has held nothing yet, and others have. */
+static void see_others(const struct tally *t, const struct view *v) {
+    struct ledger_account a = {.owner = t->owner,
+                               .level = t->terms.level,
+                               .period = t->terms.period,
+                               .from_us = t->from_us,
+                               .to_us = t->to_us,
+                               .settled_nanousd = t->said.settled,
+                               .held_nanousd = t->said.held,
+                               .overrun_nanousd = t->said.overrun,
+                               .in_flight = t->said.calls};
+    memcpy(a.name, t->terms.name, sizeof a.name);
+    v->see(&a, v->user);
+}
+
+void views_each(void *store, int64_t now_us, void (*see)(const struct ledger_account *a, void *user), void *user) {
+    struct redis_ledger *l = store;
+    struct view v = {l, see, user};
+    ledger_memory_ops.each(l->memory, now_us, see_shared, &v);
+    for (struct link *k = list_first(&l->tallies); k; k = list_next(&l->tallies, k)) {
+        struct tally *t = container_of(k, struct tally, in_all);
+        if (!t->shown && t->log->own && t->seen && t->owner[0] && now_us < t->to_us)
+            see_others(t, &v);
+        t->shown = false;
+    }
+}

@@ -8,7 +8,7 @@
 
 static struct redis_script script = {.name = "settle", .text = lua_settle};
 
-static void book(struct open_call *c) {
+void call_book(struct open_call *c) {
     for (int i = 0; i < c->n; i++)
         tally_add(c->at[i], c->cost, c->overrun);
     c->cost = c->overrun = 0;
@@ -16,13 +16,13 @@ static void book(struct open_call *c) {
 
 void settle_book_all(struct redis_ledger *l) {
     for (struct link *k = list_first(&l->queue); k; k = list_next(&l->queue, k))
-        book(container_of(k, struct open_call, in_queue));
+        call_book(container_of(k, struct open_call, in_queue));
 }
 
-static void enqueue(struct redis_ledger *l, struct open_call *c) {
+void settle_enqueue(struct redis_ledger *l, struct open_call *c) {
     c->state = CALL_ENDED;
     if (l->queue.n >= SETTLES_MAX) {
-        book(c);
+        call_book(c);
         call_free(l, c);
         return;
     }
@@ -38,7 +38,7 @@ void settle_queue(struct redis_ledger *l, struct open_call *c, int64_t cost) {
     if (c->n == 0)
         call_free(l, c);
     else
-        enqueue(l, c);
+        settle_enqueue(l, c);
 }
 
 void settle_nothing(struct redis_ledger *l, const char *request_id) {
@@ -47,7 +47,31 @@ void settle_nothing(struct redis_ledger *l, const char *request_id) {
     struct open_call *c = xcalloc(1, sizeof *c);
     memcpy(c->request_id, request_id, strlen(request_id) + 1);
     map_put(&l->calls, span_of(c->request_id), c);
-    enqueue(l, c);
+    settle_enqueue(l, c);
+}
+
+/* --- slices --- */
+
+static void on_less(struct redis_call *call, const struct redis_value *reply) {
+    struct job *j = (struct job *)(void *)call;
+    (void)answer_good(j->l, call, j->op, reply);
+    job_end(j);
+}
+
+void settle_less(struct redis_ledger *l, struct slice *const *of, size_t n) {
+    struct words w;
+    struct job *j = job_new(l, JOB_SLICE, 0, on_less);
+    words_begin(&w, l, l->now_us);
+    j->op = l->op;
+    words_puts(&w, "0");
+    words_puts(&w, "0");
+    words_i64(&w, (int64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        words_puts(&w, of[i]->call.request_id);
+        words_puts(&w, "0");
+        words_i64(&w, of[i]->granted);
+    }
+    job_send(j, &w, &script);
 }
 
 /* --- batches --- */
@@ -60,7 +84,7 @@ static size_t book_batch(struct redis_ledger *l) {
         if (c->state != CALL_SENT && l->own->dirty.n + (size_t)c->n > BATCH_TALLIES)
             break;
         if (c->state != CALL_SENT)
-            book(c);
+            call_book(c);
         c->state = CALL_SENT;
     }
     return n;
@@ -88,21 +112,29 @@ static void on_settled(struct redis_call *call, const struct redis_value *reply)
     bool good = answer_good(l, call, j->op, reply);
     job_told(j, good, reply, 1);
     job_end(j);
+    slices_told(l, good);
     if (!good)
         return;
     drop_sent(l);
-    settle_send(l);
+    if (l->queue.n > 0 || l->own->dirty.n > BATCH_TALLIES)
+        settle_send(l);
 }
 
-/* Nothing to be told is nothing to be sent. */
+static bool nothing_to_tell(const struct redis_ledger *l) {
+    return l->queue.n == 0 && l->own->dirty.n == 0 && list_empty(&l->untold);
+}
+
+/* Calls that have leases of their own are told of at once, and whatever else there is at the next tick. */
 void settle_send(struct redis_ledger *l) {
     struct words w;
-    if (l->state != LEDGER_READY || l->jobs[JOB_SETTLE] || (l->queue.n == 0 && l->own->dirty.n == 0))
+    if (l->state != LEDGER_READY || l->jobs[JOB_SETTLE] || nothing_to_tell(l))
         return;
     struct job *j = job_new(l, JOB_SETTLE, 2 * BATCH_TALLIES, on_settled);
     words_begin(&w, l, l->now_us);
     j->op = l->op;
     put_ids(l, &w, book_batch(l));
+    slices_book(l);
     put_dirty(j, l->own, 2 * BATCH_TALLIES, &w);
+    slices_put(l, &w);
     job_send(j, &w, &script);
 }

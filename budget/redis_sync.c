@@ -31,6 +31,7 @@ static void make_untold(struct redis_ledger *l) {
     for (struct map_entry *e = map_next(&l->calls, NULL); e; e = map_next(&l->calls, e))
         ((struct open_call *)e->value)->leased = false;
     settle_book_all(l);
+    slices_lost(l);
     rates_shared_untold(l->rates);
     l->own->ends = !l->began;
     l->telling = true;
@@ -169,8 +170,10 @@ static void tell_next(struct redis_ledger *l) {
 /* --- leases that Redis does not have --- */
 
 static void put_lease(struct words *w, const struct open_call *c) {
+    const struct slice *s = c->is_slice ? (const struct slice *)(const void *)c : NULL;
     words_puts(w, c->request_id);
-    words_i64(w, c->nanousd);
+    words_i64(w, s ? slice_lease(s) : c->nanousd);
+    words_i64(w, s ? s->told : 0);
     words_i64(w, c->n);
     for (int i = 0; i < c->n; i++)
         words_puts(w, c->at[i]->account);
@@ -180,7 +183,7 @@ static void put_lease(struct words *w, const struct open_call *c) {
 }
 
 static bool wants_lease(const struct open_call *c) {
-    return c->state == CALL_OPEN && !c->leased && c->n > 0;
+    return c->state == CALL_OPEN && !c->leased && c->n > 0 && !c->in;
 }
 
 static void on_restored(struct redis_call *call, const struct redis_value *reply) {
@@ -229,7 +232,7 @@ static void see_missing(struct redis_ledger *l, const struct redis_value *ids) {
     for (size_t i = 0; ids->kind == REDIS_ARRAY && i < ids->n; i++) {
         snprintf(id, sizeof id, "%.*s", SPAN_ARG(reply_text(ids, i)));
         struct open_call *c = call_find(l, id);
-        if (c)
+        if (c && !c->in)
             c->leased = false;
     }
 }
@@ -247,10 +250,13 @@ static void on_renewed(struct redis_call *call, const struct redis_value *reply)
     struct job *j = (struct job *)(void *)call;
     struct redis_ledger *l = j->l;
     bool good = answer_good(l, call, j->op, reply) && reply->n == 3;
+    if (good) {
+        see_missing(l, &reply->items[1]);
+        slices_renewed(l, j);
+    }
     job_end(j);
     if (!good)
         return;
-    see_missing(l, &reply->items[1]);
     see_tombstones(l, &reply->items[2]);
     sync_restore(l);
 }
@@ -260,10 +266,14 @@ static void renew_some(struct redis_ledger *l, struct open_call *const *of, size
     struct job *j = job_new(l, JOB_RENEW, 0, on_renewed);
     words_begin(&w, l, l->now_us);
     j->op = l->op;
+    j->sent = (struct instant){l->now_us, clock_mono_us()};
     words_i64(&w, LEASE_LIVES_US);
     words_i64(&w, (int64_t)n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         words_puts(&w, of[i]->request_id);
+        if (of[i]->is_slice)
+            slice_renewing((struct slice *)(void *)of[i], j);
+    }
     job_send(j, &w, &renew);
 }
 
@@ -273,7 +283,7 @@ static void renew_all(struct redis_ledger *l) {
     size_t n = 0;
     for (struct map_entry *e = map_next(&l->calls, NULL); e; e = map_next(&l->calls, e)) {
         struct open_call *c = e->value;
-        if (c->state != CALL_OPEN || !c->leased)
+        if (c->state != CALL_OPEN || !c->leased || c->in)
             continue;
         of[n++] = c;
         if (n < RENEW_IDS)
@@ -325,6 +335,7 @@ void sync_tick(struct redis_ledger *l, int64_t now_us) {
         sync_up(l);
     if (l->state != LEDGER_READY)
         return;
+    slices_tick(l);
     settle_send(l);
     tell_next(l);
     rates_shared_send(l->rates);

@@ -61,7 +61,8 @@ static const struct section admin_section = {.name = "admin", ROWS(admin_rows), 
 static const struct directive http_rows[] = {
     {"max_body", TYPE_SIZE, 0, AT(conf, http.max_body), .fallback = "32MiB", .min = KIB, .max = 512 * MIB,
      .prose = "Largest request body (413 above)."},
-    LATER("max_upload", "Largest file upload."),
+    {"max_upload", TYPE_SIZE, 0, AT(conf, http.max_upload), .fallback = "512MiB", .min = KIB, .max = 64 * GIB,
+     .prose = "Largest version of an adapter that is pushed (413 above)."},
     {"max_buffered", TYPE_SIZE, 0, AT(conf, http.max_buffered), .fallback = "1GiB", .min = MIB, .max = 1024 * GIB,
      .prose = "All buffered bodies together (503 above)."},
     {"max_headers", TYPE_SIZE, 0, AT(conf, http.max_headers), .fallback = "64KiB", .min = KIB, .max = 64 * KIB,
@@ -134,11 +135,19 @@ static const struct section state_section = {.name = "state", ROWS(state_rows), 
 
 static const struct directive content_rows[] = {
     {"store", TYPE_CUSTOM, 0, AT(conf, audit.content_digest), .read = read_content_store, .fallback = "none",
-     .schema = "\"enum\": [\"none\", \"digest\"]",
-     .prose = "What is kept of prompts and answers: nothing, or an HMAC of each that their bytes can be checked by."},
-    LATER("keep", "How long content is kept."),
-    LATER("redact", "What is blanked in content."),
-    {"key", TYPE_SECRET, LINES, AT(conf, audit.content_key), .prose = "The key of those HMACs."},
+     .schema = "\"enum\": [\"none\", \"digest\", \"full\"]",
+     .prose =
+         "What is kept of prompts and answers: nothing, an HMAC of each that their bytes can be checked by, or also "
+         "they themselves, redacted and sealed in files beside the segments."},
+    {"keep", TYPE_DURATION, 0, AT(conf, audit.content_keep_us), .fallback = "30d", .min = US_PER_DAY,
+     .max = 36500 * US_PER_DAY, .prose = "How long stored bodies and their keys are kept: whole days."},
+    {"redact", TYPE_TEXTS, 0, .offset = offsetof(struct conf, audit.content_redact),
+     .count_offset = offsetof(struct conf, audit.n_content_redact),
+     .prose =
+         "What is blanked before bodies are stored: paths like messages[*].content, and /patterns/ (POSIX extended)."},
+    {"key", TYPE_SECRET, LINES, AT(conf, audit.content_key),
+     .prose =
+         "The key of those HMACs; with store: full 32 bytes in hex or base64, which also seal the keys of bodies."},
 };
 static const struct section content_section = {
     .name = "content", ROWS(content_rows), .size = sizeof(struct conf), .done = content_done};
@@ -184,7 +193,9 @@ static const struct directive hold_rows[] = {
               "all visible holds no more than this at a time."},
     {"floor", TYPE_COUNT, 0, AT(conf, hold.floor_tok), .fallback = "256", .min = 1, .max = 10000000,
      .prose = "Fewest output tokens that a clamped call is left with."},
-    LATER("slice", "Share of a budget leased at once."),
+    {"slice", TYPE_PERCENT, 0, AT(conf, hold.slice), .fallback = "2%", .min = 0, .max = FACTOR_ONE / 2,
+     .prose =
+         "Share of a budget that a process may lease from Redis at once, to hold from it without asking; 0%: none."},
     {"max_share_key", TYPE_PERCENT, 0, AT(conf, hold.max_share_key), .fallback = "25%", .min = 1, .max = FACTOR_ONE,
      .prose = "Share of a team's budget that one key's calls in flight may hold."},
     {"max_share_team", TYPE_PERCENT, 0, AT(conf, hold.max_share_team), .fallback = "50%", .min = 1, .max = FACTOR_ONE,

@@ -143,7 +143,8 @@ static const struct directive adapters_rows[] = {
      .min = 100 * US_PER_MS, .max = US_PER_DAY, .prose = "How often the folder is looked at."},
     {"pin", TYPE_TEXTS, RESTART, .offset = offsetof(struct conf_backend, decode.pins),
      .count_offset = offsetof(struct conf_backend, decode.n_pins), .prose = "Names that stay in memory."},
-    LATER("keep_versions", "How many pushed versions of a name are kept."),
+    {"keep_versions", TYPE_COUNT, RESTART, AT(conf_backend, decode.keep_versions), .fallback = "5", .min = 1,
+     .max = 1000, .prose = "Pushed versions of a name that are kept, beside those in use."},
 };
 static const struct section adapters_section = {
     .name = "adapters", ROWS(adapters_rows), .size = sizeof(struct conf_backend)};

@@ -2,6 +2,9 @@
  * with it; one without them is never written again, apart from its count. */
 #include "conf/directives.h"
 
+#include "gateway/base/redact.h"
+#include "gateway/base/seal.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,22 +20,41 @@ void tls_done(struct reader *r, const struct node *n, void *into) {
 
 bool read_content_store(struct reader *r, const struct directive *d, const struct node *n, void *into) {
     struct conf *c = into;
-    if (!value_is_scalar(r, n, "none or digest"))
+    (void)d;
+    if (!value_is_scalar(r, n, "none, digest or full"))
         return false;
-    c->audit.content_digest = span_is(n->text, "digest");
-    if (span_is(n->text, "none") || c->audit.content_digest)
+    c->audit.content_full = span_is(n->text, "full");
+    c->audit.content_digest = c->audit.content_full || span_is(n->text, "digest");
+    if (c->audit.content_digest || span_is(n->text, "none"))
         return true;
-    if (span_is(n->text, "full"))
-        problem_at(r->report, n, "%s: full is not supported yet", d->name);
-    else
-        problem_at(r->report, n, "'%.*s' is no way to store content (none, digest)", SPAN_ARG(n->text));
+    problem_at(r->report, n, "'%.*s' is no way to store content (none, digest, full)", SPAN_ARG(n->text));
     return false;
 }
 
+/* Rules are compiled here once, so that what is wrong in them is said with file and line. */
+static void make_redact(struct reader *r, const struct node *n, struct conf *c) {
+    struct str why;
+    const struct node *rules = node_get(n, "redact");
+    if (!c->audit.n_content_redact)
+        return;
+    str_init(&why, 512);
+    c->audit.redact = redact_new(c->audit.content_redact, c->audit.n_content_redact, &why);
+    if (!c->audit.redact)
+        problem_at(r->report, rules ? rules : n, "redact: %s", why.at);
+    str_fini(&why);
+}
+
 void content_done(struct reader *r, const struct node *n, void *into) {
-    const struct conf *c = into;
-    if (n && c->audit.content_digest && !c->audit.content_key)
-        problem_at(r->report, n, "store: digest needs a key, or anybody could try bodies until one fits");
+    struct conf *c = into;
+    if (!n)
+        return;
+    make_redact(r, n, c);
+    if (c->audit.content_digest && !c->audit.content_key)
+        problem_at(r->report, n, "store: %s needs a key%s", c->audit.content_full ? "full" : "digest",
+                   c->audit.content_full ? ", or anybody could read what is stored"
+                                         : ", or anybody could try bodies until one fits");
+    else if (c->audit.content_full && !seal_key_read(span_of(c->audit.content_key), c->audit.content_wrap))
+        problem_at(r->report, n, "store: full needs a key of 32 bytes, as 64 hex digits or as base64");
 }
 
 void anchor_done(struct reader *r, const struct node *n, void *into) {
@@ -218,6 +240,8 @@ void conf_drop(struct conf *c) {
     map_fini(&c->keys_by_sha256);
     map_fini(&c->keys_by_id);
     map_fini(&c->aliases_by_name);
+    redact_free(c->audit.redact);
+    seal_forget(c->audit.content_wrap, sizeof c->audit.content_wrap);
     arena_fini(&c->arena);
     conf_drop(c->base);
     free(c);

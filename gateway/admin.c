@@ -16,6 +16,7 @@
 #define ADMIN_REPLY_MAX (16 << 20)
 
 #define CAN(role) (1u << ROLE_##role)
+#define PULLS (1u << 31) /* beside the roles: it takes the body as it comes */
 #define EVERY_ROLE (CAN(OPERATOR) | CAN(FINANCE) | CAN(AUDITOR) | CAN(VIEWER))
 
 struct admin_route {
@@ -274,6 +275,7 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
+    {"POST", "/admin/audit/shred", CAN(OPERATOR), admin_post_shred},
     {"POST", "/admin/requests/*", CAN(OPERATOR), admin_post_request},
     {"POST", "/admin/reload", CAN(OPERATOR), post_reload},
     {"POST", "/admin/reprice", CAN(OPERATOR), admin_post_reprice},
@@ -287,7 +289,7 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/adapters", CAN(OPERATOR) | CAN(VIEWER), admin_get_adapters},
     {"POST", "/admin/adapters", CAN(OPERATOR), admin_post_adapters},
     {"POST", "/admin/adapters/*", CAN(OPERATOR), admin_move_adapter},
-    {"PUT", "/admin/adapters/*", CAN(OPERATOR), admin_put_adapter},
+    {"PUT", "/admin/adapters/*", CAN(OPERATOR) | PULLS, admin_put_adapter},
     {"DELETE", "/admin/adapters/*", CAN(OPERATOR), admin_delete_adapter},
     {"POST", "/v1/load_lora_adapter", CAN(OPERATOR), admin_post_adapters},
     {"POST", "/v1/unload_lora_adapter", CAN(OPERATOR), admin_unload_adapter},
@@ -445,6 +447,8 @@ void admin_on_head(struct exchange *x, void *user) {
     exchange_set_user(x, c);
     if (!admit(c)) {
         admin_finish(c);
+    } else if (c->route->roles & PULLS) {
+        answer(c);
     } else if (exchange_head(x)->has_body) {
         exchange_want_body(x);
         admin_on_change(x, user);
@@ -456,6 +460,8 @@ void admin_on_head(struct exchange *x, void *user) {
 void admin_on_change(struct exchange *x, void *user) {
     struct admin_call *c = exchange_user(x);
     (void)user;
+    if (c && c->pull)
+        c->pull(c);
     if (!c || c->later) /* who left meanwhile is seen when the job ends */
         return;
     struct evbuffer *in = exchange_body(x);

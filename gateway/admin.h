@@ -22,7 +22,9 @@ struct admin_call {
     int status;
     const char *who; /* the token's name; "admin" for the main one */
     enum conf_role role;
-    bool later; /* the answer comes when a job ends: admin_finish */
+    bool later;                         /* the answer comes when a job ends: admin_finish */
+    void (*pull)(struct admin_call *c); /* takes the body as it comes; NULL: it is gathered in `body` first */
+    void *job;                          /* of whoever pulls */
 };
 
 void admin_say(struct admin_call *c, enum err e, const char *message);
@@ -66,7 +68,7 @@ void admin_post_adapters(struct admin_call *c);
 void admin_delete_adapter(struct admin_call *c);
 void admin_unload_adapter(struct admin_call *c);
 void admin_move_adapter(struct admin_call *c);
-void admin_put_adapter(struct admin_call *c);
+void admin_put_adapter(struct admin_call *c); /* gateway/admin_push.c */
 
 /* gateway/admin_finance.c: what reads the whole log, on a thread of its own */
 void admin_get_spend(struct admin_call *c);
@@ -74,6 +76,9 @@ void admin_get_spend(struct admin_call *c);
 /* gateway/admin_books.c: what corrects the bill and closes months */
 void admin_post_reprice(struct admin_call *c);
 void admin_post_close(struct admin_call *c);
+
+/* gateway/admin_content.c */
+void admin_post_shred(struct admin_call *c);
 
 /* gateway/admin_acts.c: what turns something for a while */
 void admin_post_raise(struct admin_call *c);

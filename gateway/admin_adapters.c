@@ -1,7 +1,7 @@
 /* Adapters over the admin port, by our paths and by vLLM's two. Always true: a load that cannot be served is told as a refusal with
  * its reason, a removal holds for the next run and leaves those under way alone, and each act that changed anything is an admin
  * record. */
-#include "gateway/admin.h"
+#include "gateway/admin_adapters.h"
 
 #include "gateway/gateway.h"
 
@@ -42,8 +42,7 @@ static bool read_words(struct admin_call *c, struct adapter_words *w) {
     return true;
 }
 
-/* The engine that is meant; NULL, and the caller is told, when that is none or not said. */
-static struct decode *engine_of(struct admin_call *c, const char *backend) {
+struct decode *admin_engine(struct admin_call *c, const char *backend) {
     struct decode *only = NULL;
     size_t n = 0;
     for (struct map_entry *e = map_next(&c->gateway->engines, NULL); e; e = map_next(&c->gateway->engines, e)) {
@@ -123,6 +122,7 @@ static void on_looked(void *user, const char *why) {
 }
 
 void adapters_stop(struct gateway *g) {
+    admin_push_stop(g);
     while (g->adapter_jobs)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }
@@ -145,7 +145,7 @@ void admin_post_adapters(struct admin_call *c) {
             "adapters.directory; a lora_path has to end with that name.");
         return;
     }
-    struct decode *engine = engine_of(c, w.backend);
+    struct decode *engine = admin_engine(c, w.backend);
     if (!engine)
         return;
     struct adapter_job *j = xcalloc(1, sizeof(*j));
@@ -169,7 +169,7 @@ static void acted(struct admin_call *c, bool ok, const char *what, const struct 
 }
 
 static void remove_one(struct admin_call *c, const struct adapter_words *w, struct span name) {
-    struct decode *engine = engine_of(c, w->backend);
+    struct decode *engine = admin_engine(c, w->backend);
     struct str why;
     char of[ADAPTER_TEXT_MAX];
     if (!engine)
@@ -204,7 +204,7 @@ void admin_move_adapter(struct admin_call *c) {
         admin_say(c, ERR_NOT_FOUND, "An adapter can be promoted or rolled back.");
         return;
     }
-    struct decode *engine = engine_of(c, w.backend);
+    struct decode *engine = admin_engine(c, w.backend);
     if (!engine)
         return;
     str_init(&why, WHY_MAX);
@@ -213,9 +213,4 @@ void admin_move_adapter(struct admin_call *c) {
                       : decode_adapter_rollback(engine, w.name, c->who, w.reason, &why);
     acted(c, ok, promote ? "adapter promoted" : "adapter rolled back", &w, w.name, &why);
     str_fini(&why);
-}
-
-void admin_put_adapter(struct admin_call *c) {
-    admin_say(c, ERR_UNSUPPORTED,
-              "Pushing a version over the admin port is not supported yet: put it into the folder.");
 }

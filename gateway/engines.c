@@ -23,6 +23,7 @@ struct decode_options engine_options(const struct conf_backend *b) {
                                    .adapter_memory = d->adapter_memory,
                                    .max_adapter_rank = d->max_adapter_rank,
                                    .adapter_watch_us = d->adapter_watch_us,
+                                   .keep_versions = d->keep_versions,
                                    .pins = d->pins,
                                    .n_pins = d->n_pins};
 }

@@ -8,6 +8,7 @@
 #include "gateway/engines.h"
 
 #include "gateway/alert.h"
+#include "gateway/content.h"
 #include "gateway/keys.h"
 #include "gateway/lookup.h"
 #include "gateway/peers.h"
@@ -119,6 +120,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     peers_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
+    content_tick(g);
     alerts_tick(g, now_us);
     budget_tick(g->budget, clock_wall_us());
     audit_flush(g->audit);
@@ -224,6 +226,8 @@ struct audit_options audit_options_of(struct gateway *g, const struct conf *c, i
                                   .records_others = g->worker == 0,
                                   .alone = g->worker > 0,
                                   .keep_us = c->audit.keep_us,
+                                  .content_key = c->audit.content_full ? c->audit.content_wrap : NULL,
+                                  .content_keep_us = c->audit.content_keep_us,
                                   .version = TOLLGATE_VERSION,
                                   .conf_digest = c->digest,
                                   .since_us = g->redis || state_has_total_budget(c) ? 0 : now_us - OLDEST_OPEN_US,
@@ -431,6 +435,7 @@ static void cut_off(struct gateway *g) {
             request_wake(r);
         }
     int64_t until_us = clock_mono_us() + US_PER_S;
+    budget_rest(g->budget);
     while ((requests_in_flight(g) || !budget_settled(g->budget)) && clock_mono_us() < until_us)
         event_base_loop(loop_base(g->loop), EVLOOP_ONCE);
 }

@@ -50,6 +50,7 @@ struct gateway {
     struct map by_id;       /* request id -> struct request * */
     struct map idempotent;  /* "key id/idempotency key" -> struct request * */
     struct map unasked;     /* names of backends that refused stream_options: streams there are not asked for usage */
+    int64_t spoken_bytes;   /* of streams whose content is stored, all together */
     int64_t buffered_bytes; /* request bodies and held answers, all together */
     struct event *turn, *tick, *signals[3];
     struct metrics metrics;
@@ -60,6 +61,7 @@ struct gateway {
     struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
         int64_t since_us, calls, retries;
     } traffic;
+    struct admin_call *push;  /* the one version of an adapter that is being pushed; NULL: none */
     size_t adapter_jobs;      /* callers of the admin port who wait for a look at a folder of adapters */
     struct list lookups;      /* gateway/lookup.c */
     struct list finance_jobs; /* reports and corrections that threads of their own work on */

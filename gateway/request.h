@@ -180,8 +180,10 @@ struct request {
     const char *client_family;   /* static */
     char end_user[END_USER_MAX]; /* "": the call names none */
     bool end_user_sought;
-    struct str upstream_id;  /* owned */
-    struct hmac *answer_sum; /* owned; of what the client was given; NULL: nothing yet, or not asked for */
+    struct str upstream_id;            /* owned */
+    struct hmac *answer_sum;           /* owned; of what the client was given; NULL: nothing yet, or not asked for */
+    struct spoken *spoken;             /* owned; of a stream that is stored, what it said; NULL: nothing yet */
+    struct audit_stored_at *stored_at; /* owned; where the bodies are; 0 bytes: nowhere; NULL: not looked at */
     char request_digest[SHA256_HEX_MAX], answer_digest[SHA256_HEX_MAX]; /* "": none */
     struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };
@@ -242,7 +244,8 @@ uint64_t record_hold(struct request *r);                        /* its admit, or
 uint64_t record_settle(struct request *r);                      /* the one settle or refuse record: its seq */
 
 /* gateway/content.c: what records say of bodies. */
-void content_given(struct request *r, struct span bytes); /* of the answer's body, to the client */
+void content_given(struct request *r, struct span bytes);   /* of the answer's body, to the client */
+void content_saw(struct request *r, const struct event *e); /* of an answer to a stream */
 void content_put(struct request *r, struct audit_record *record, bool ends);
 void content_free(struct request *r);
 

@@ -76,6 +76,7 @@ static bool write_event(struct request *r, const struct event *e) {
     r->relayed_bytes += e->text_bytes;
     if (e->bits & EVENT_LAST)
         flush(r); /* what stands before the terminator may go; the terminator itself waits for the settle record */
+    content_saw(r, e);
     bool good = writer_event(r->writer, e, &extra, &r->out);
     if (good && !(e->bits & EVENT_LAST))
         flush(r);

@@ -135,8 +135,8 @@ static bool check_manifest(const char *directory, const char *root, const uint8_
     return ok;
 }
 
-static void digest_both(const uint8_t config[SHA256_BYTES], const uint8_t weights[SHA256_BYTES],
-                        uint8_t out[SHA256_BYTES]) {
+void adapter_digest(const uint8_t config[SHA256_BYTES], const uint8_t weights[SHA256_BYTES],
+                    uint8_t out[SHA256_BYTES]) {
     struct sha256 *s = sha256_new();
     sha256_add(s, SPAN("tollgate adapter 1\n"));
     sha256_add(s, span_from(config, SHA256_BYTES));
@@ -158,7 +158,7 @@ bool adapter_files_read(const char *directory, const char *root, struct adapter_
     }
     sha256(span_from(out->config, out->config_bytes), config);
     sha256(span_from(out->weights, out->weights_bytes), weights);
-    digest_both(config, weights, out->digest);
+    adapter_digest(config, weights, out->digest);
     if (check_manifest(directory, root, config, weights, why))
         return true;
     adapter_files_free(out);

@@ -1,6 +1,6 @@
 /* The registry, its tiers and its loader thread. Always true: used_bytes is the weights in memory and those being loaded; weights
  * with a reference or a slot in use are never freed; a version that is not listed takes no new run. */
-#include "backends/decode/adapters.h"
+#include "backends/decode/push.h"
 
 #include "gateway/base/log.h"
 #include "gateway/base/map.h"
@@ -56,6 +56,7 @@ static void look(struct adapters *a) {
     a->look_now = false;
     pthread_mutex_unlock(&a->lock);
     adapters_scan(a);
+    adapters_keep(a);
     a->poke(a->user);
     pthread_mutex_lock(&a->lock);
     while (n--)
@@ -106,6 +107,7 @@ void adapters_init(struct adapters *a, const struct adapters_options *o, const s
     names_init(a);
     if (!o->directory)
         return;
+    push_clean(o->directory);
     adapters_scan(a);
     a->threaded = pthread_create(&a->thread, NULL, loader_main, a) == 0;
     if (!a->threaded)

@@ -53,7 +53,7 @@ struct adapter_name {
 };
 struct adapters_options {
     const char *directory, *history; /* NULL: none; no file */
-    int64_t memory, rank_max, watch_us;
+    int64_t memory, rank_max, watch_us, keep_versions;
     const char *const *pins; /* names that stay in memory; borrowed while open */
     size_t n_pins;
 };
@@ -121,6 +121,13 @@ void look_answer(struct loop_job *job);
 void adapters_scan(struct adapters *a);
 struct adapter_version *version_find(struct adapters *a, struct span name, struct span version); /* under the lock */
 void version_free(struct adapter_version *v);
+
+/* adapters_keep.c: the loader, under no lock. Removes pushed versions that are too many. */
+void adapters_keep(struct adapters *a);
+
+/* push.c: the loop; decode_push_open of the door. */
+struct decode_push *adapters_push(struct adapters *a, const char *name, const char *version,
+                                  const struct decode_push_ops *ops, void *user, struct str *why);
 
 /* adapters_names.c: under the lock. */
 const char *name_points_at(const struct adapters *a, const char *name); /* NULL: at nothing */

@@ -300,6 +300,11 @@ void decode_adapter_add(struct decode *d, const char *name, const char *version,
     adapters_add(&d->adapters, look, by);
 }
 
+struct decode_push *decode_push_open(struct decode *d, const char *name, const char *version,
+                                     const struct decode_push_ops *ops, void *user, struct str *why) {
+    return adapters_push(&d->adapters, name, version, ops, user, why);
+}
+
 void decode_view(const struct decode *d, struct decode_view *out) {
     const struct model_config *c = &d->model->config;
     struct decode *unlocked = (struct decode *)(uintptr_t)d; /* the queue's length is under a lock */

@@ -24,8 +24,8 @@ struct decode_options {
     /* NAME/[VERSION/] with adapter_config.json and adapter_model.safetensors, looked at every `adapter_watch_us`; NULL: no
      * adapters. `adapter_history`: the file that keeps what names point at; NULL: they are forgotten. */
     const char *adapters, *adapter_history;
-    int64_t adapter_memory, max_adapter_rank, adapter_watch_us; /* 0: as the conf's own defaults */
-    const char *const *pins;                                    /* names that stay in memory; outlive the engine */
+    int64_t adapter_memory, max_adapter_rank, adapter_watch_us, keep_versions; /* 0: as the conf's own defaults */
+    const char *const *pins; /* names that stay in memory; outlive the engine */
     size_t n_pins;
 };
 /* NULL with a sentence in `why` that names the file and the tensor or field that is wrong. */
@@ -116,6 +116,22 @@ must_check bool decode_adapter_remove(struct decode *d, struct span name, const 
 /* Looks at the folder now; `done` is called on the loop, once. `why` is NULL when NAME (or its VERSION, unless NULL) is served. */
 void decode_adapter_add(struct decode *d, const char *name, const char *version, const char *by,
                         void (*done)(void *user, const char *why), void *user);
+
+/* A version that is pushed: a POSIX tar with adapter_config.json, adapter_model.safetensors and perhaps manifest.json, given in
+ * pieces. `on_done` comes once, on the loop, when it is published or never will be, and is the end of the push; what was
+ * published is listed by decode_adapter_add. */
+#define DECODE_PUSH_PIECE_MAX ((size_t)1 << 20)
+struct decode_push;
+struct decode_push_ops {
+    void (*on_room)(void *user); /* the piece is written: the next may be given */
+    void (*on_done)(void *user, enum err err, const char *why, bool unchanged); /* unchanged: it was there already */
+};
+/* NULL with a sentence. */
+must_check struct decode_push *decode_push_open(struct decode *d, const char *name, const char *version,
+                                                const struct decode_push_ops *ops, void *user, struct str *why);
+void decode_push_give(struct decode_push *p, struct span bytes); /* copied; one at a time */
+void decode_push_end(struct decode_push *p);                     /* that was all */
+void decode_push_cancel(struct decode_push *p);                  /* on_done comes still */
 
 struct decode_view {
     const char *directory, *compute; /* "cpu avx2", "cpu plain" */

@@ -13,6 +13,7 @@
 #define THREADS_MAX 64
 #define ADAPTER_BYTES_DEFAULT (INT64_C(2) << 30)
 #define ADAPTER_RANK_DEFAULT 64
+#define KEEP_VERSIONS_DEFAULT 5
 #define WATCH_US_DEFAULT (INT64_C(30) * 1000000)
 #define KV_BYTES_LIMIT (INT64_C(1) << 42)
 
@@ -46,6 +47,7 @@ bool decode_plan_make(const struct decode_options *o, const struct model_config 
                      .memory = clamp(o->adapter_memory, ADAPTER_BYTES_DEFAULT, INT64_MAX / 2),
                      .rank_max = clamp(o->max_adapter_rank, ADAPTER_RANK_DEFAULT, ADAPTER_RANK_MAX),
                      .watch_us = clamp(o->adapter_watch_us, WATCH_US_DEFAULT, INT64_MAX / 2),
+                     .keep_versions = clamp(o->keep_versions, KEEP_VERSIONS_DEFAULT, INT64_MAX / 2),
                      .pins = o->pins,
                      .n_pins = o->n_pins},
         .kv_tok_bytes = token,

@@ -1,5 +1,6 @@
 -- Sets an amount aside at all levels or at none; raises a hold that stands.
---   id amount lives "hold"|"raise" free n {account limit share sharer keep_s} owners {owner}
+-- A slice is asked for by all that was ever granted to it.
+--   id amount lives "hold"|"raise"|"slice" free n {account limit share sharer keep_s} owners {owner}
 -- -> OK amount {settled held overrun calls}...   NO i budget|share need {...}   GONE   FULL   CLOSED   EPOCH   STALE
 local no = begin()
 if no then return no end
@@ -17,6 +18,7 @@ reinstate(id, now + lives)
 local lease = lease_get(who, id)
 if mode == 'raise' and not lease then return {'GONE'} end
 local own = lease and lease[1] or '0'
+if mode == 'slice' then amount = difference(amount, lease and lease[4] or '0') end
 local stands = {}
 for _, name in ipairs(lease and lease[2] or {}) do
   stands[name] = true
@@ -50,7 +52,7 @@ end
 local function share_left(scope)
   if scope.share == '' or scope.sharer == '' or need == '0' then return true end
   local held = call('HGET', base .. 'o', scope.sharer) or '0'
-  if held == own then return true end
+  if held == own and mode ~= 'slice' then return true end
   local high, low = sum(held, need)
   return not above(high, low, scope.share)
 end

@@ -6,7 +6,8 @@
 --   boot who -> boot   born who -> when that boot was first here
 --   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls; what each log contributed: c:WHO settled,
 --              v:WHO overrun, d:WHO taken back by corrections
---   l:WHO id -> lease    t:WHO id -> tombstone of an expired lease    x leases by expiry    o owner -> held
+--   l:WHO id -> lease (held, accounts, owners; of a slice: spent)    t:WHO id -> tombstone of an expired lease
+--   x leases by expiry    o owner -> held
 --
 -- Amounts are int64 in decimal text. Lua's numbers are doubles, so an amount is only ever compared in two exact halves,
 -- thousands of millions and the rest, and added by HINCRBY. Nothing is written before everything was checked.

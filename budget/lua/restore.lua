@@ -1,11 +1,11 @@
 -- Leases that were granted and that Redis has lost stand again, whatever limits say now.
---   lives n {id amount n {account} n {owner}}
+--   lives n {id amount spent n {account} n {owner}}
 -- -> OK   EPOCH   STALE
 local no = begin()
 if no then return no end
 local lives = tonumber(take())
 for _ = 1, tonumber(take()) do
-  local id, lease = take(), {take(), {}, {}}
+  local id, lease = take(), {take(), {}, {}, take()}
   for part = 2, 3 do
     for i = 1, tonumber(take()) do
       lease[part][i] = take()

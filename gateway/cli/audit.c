@@ -1,9 +1,10 @@
-/* tollgate audit verify|show|tail|export: the log for people. Nothing here writes to it; text from the log reaches the
+/* tollgate audit verify|show|tail|export|shred: the log for people. Nothing in this file writes to it; text from the log reaches the
  * terminal only in its JSON escapes. */
 #include "audit/audit.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/json.h"
 #include "gateway/cli/arguments.h"
+#include "gateway/cli/audit_content.h"
 #include "gateway/cli/cli.h"
 #include <errno.h>
 #include <stdio.h>
@@ -14,20 +15,28 @@
 #define TAIL_DEFAULT 10
 
 static const char usage_text[] =
-    "usage: tollgate audit verify [DIR] [--key FILE] [--head FILE] [--format text|json] [-c FILE]\n"
+    "usage: tollgate audit verify [DIR] [--key FILE] [--head FILE] [--content] [--format text|json] [-c FILE]\n"
     "       tollgate audit show   [DIR] [--request ID] [--team T] [--since 1h] [--until 1h] [--status 5xx] [--kind K]\n"
-    "                             [--format text|json] [-c FILE]\n"
+    "                             [--content --content-key FILE] [--format text|json] [-c FILE]\n"
     "       tollgate audit export [DIR] --out FOLDER [--request ID] [--team T] [--since 1h] [--until 1h] ... [-c "
     "FILE]\n"
+    "       tollgate audit shred  [DIR] --team T --day YYYY-MM-DD --reason R [-c FILE] [--admin ADDRESS]\n"
     "       tollgate audit tail   [DIR] [-n N] [-f] [--format text|json] [-c FILE]\n"
     "\n"
     "DIR is var/audit, or what -c FILE says. verify checks every chain and names the first fault; --key FILE is the\n"
     "Ed25519 key (PEM, public or private) that signs heads; --head FILE holds anchored heads, and proves also that no\n"
-    "tail, file or chain is gone. export writes records with what proves to others that they stand in the log.\n";
+    "tail, file or chain is gone. export writes records with what proves to others that they stand in the log. show "
+    "--content opens\n"
+    "stored bodies with the key of audit.content; verify --content compares them with the digests in their records; "
+    "shred\n"
+    "destroys the key of a team's bodies of a day, through the gateway that runs with -c FILE, or in DIR where none "
+    "does.\n";
 
 struct wanted {
     const char *request, *team, *since, *until, *status, *kind, *format, *key, *head, *out, *conf, *n;
-    bool follow, json;
+    const char *content_key, *day, *reason, *admin;
+    bool follow, json, content;
+    struct stored_reader *stored; /* NULL: bodies are not asked for */
     int64_t since_us, until_us;
 };
 
@@ -93,6 +102,8 @@ static bool see(const struct audit_line *l, void *user) {
         printf("%.*s\n", SPAN_ARG(l->text));
     else
         print_text(root, got);
+    if (w->stored)
+        stored_print(w->stored, root, w->json);
     return fflush(stdout) == 0 && !ferror(stdout); /* a reader that left ends it */
 }
 
@@ -112,10 +123,27 @@ static int done(bool good, struct str *why) {
     return good ? 0 : 1;
 }
 
-static int show(const struct wanted *w, const char *directory) {
+static int show_all(const struct wanted *w, const char *directory) {
     struct str why;
     str_init(&why, WHY_MAX);
     return done(audit_read(directory, see, (void *)(uintptr_t)w, &why), &why);
+}
+
+static int show(const struct wanted *w, const char *directory) {
+    struct stored_reader stored;
+    struct wanted with = *w;
+    if (!w->content)
+        return show_all(w, directory);
+    if (!w->content_key) {
+        fprintf(stderr, "tollgate: --content needs --content-key FILE\n");
+        return 1;
+    }
+    with.stored = &stored;
+    int status = stored_open(&stored, directory, w->content_key) ? show_all(&with, directory) : 1;
+    if (stored.bad)
+        status = 1;
+    stored_close(&stored);
+    return status;
 }
 
 static int tail(const struct wanted *w, const char *directory) {
@@ -230,11 +258,20 @@ static int check(const struct wanted *w, const char *directory, const struct str
     return v.clean ? 0 : 1;
 }
 
+static bool check_content(const struct wanted *w, const char *directory) {
+    struct stored_reader stored;
+    bool good = stored_open(&stored, directory, NULL) && stored_verify(&stored, w->json) == 0;
+    stored_close(&stored);
+    return good;
+}
+
 static int verify(const struct wanted *w, const char *directory) {
     struct str pem, heads;
     bool good = read_text(w->key, &pem);
     good = read_text(w->head, &heads) && good;
     int status = good ? check(w, directory, &pem, &heads) : 1;
+    if (good && w->content && !check_content(w, directory))
+        status = 1;
     str_fini(&pem);
     str_fini(&heads);
     return status;
@@ -285,18 +322,19 @@ static int run_act(const char *name, const struct wanted *w, const char *given) 
 }
 
 static bool known_act(const char *name) {
-    static const char *const names[] = {"verify", "show", "tail", "export"};
+    static const char *const names[] = {"verify", "show", "tail", "export", "shred"};
     return argument_is_one_of(name, names, ARRAY_LEN(names), "audit command");
 }
 
 int cli_audit(int argc, char **argv) {
     struct wanted w = {0};
     const struct argument table[] = {
-        {"--request", &w.request, NULL}, {"--team", &w.team, NULL}, {"--since", &w.since, NULL},
-        {"--until", &w.until, NULL},     {"--head", &w.head, NULL}, {"--out", &w.out, NULL},
-        {"--status", &w.status, NULL},   {"--kind", &w.kind, NULL}, {"--format", &w.format, NULL},
-        {"--key", &w.key, NULL},         {"-c", &w.conf, NULL},     {"-n", &w.n, NULL},
-        {"-f", NULL, &w.follow},
+        {"--request", &w.request, NULL}, {"--team", &w.team, NULL},       {"--since", &w.since, NULL},
+        {"--until", &w.until, NULL},     {"--head", &w.head, NULL},       {"--out", &w.out, NULL},
+        {"--status", &w.status, NULL},   {"--kind", &w.kind, NULL},       {"--format", &w.format, NULL},
+        {"--key", &w.key, NULL},         {"-c", &w.conf, NULL},           {"-n", &w.n, NULL},
+        {"-f", NULL, &w.follow},         {"--content", NULL, &w.content}, {"--content-key", &w.content_key, NULL},
+        {"--day", &w.day, NULL},         {"--reason", &w.reason, NULL},   {"--admin", &w.admin, NULL},
     };
     const char *words[2] = {0};
     size_t n_words;
@@ -307,5 +345,7 @@ int cli_audit(int argc, char **argv) {
     }
     if (got == ARGUMENTS_BAD || !known_act(words[0]) || !good_words(&w))
         return 1;
+    if (strcmp(words[0], "shred") == 0)
+        return shred_run(&(struct shred_words){w.team, w.day, w.reason, w.conf, w.admin, words[1]});
     return run_act(words[0], &w, words[1]);
 }

@@ -21,7 +21,7 @@ static const struct verb verbs[] = {
     {"spend", "[DIR...] [--month M] [--by ...]", "the bill, recomputed from the audit log", cli_spend},
     {"reprice", "--month M --reason TEXT [--model X]", "corrects the bill to today's prices", cli_reprice},
     {"close", "--month M --reason TEXT", "freezes a month's bill", cli_close},
-    {"audit", "verify|show|tail [DIR]", "checks and reads the audit log", cli_audit},
+    {"audit", "verify|show|export|shred ...", "checks and reads the audit log", cli_audit},
     {"prices", "show|diff|import [MODEL|FILE]", "what models cost, and new price lists", cli_prices},
     {"target", "", "", NULL},
     {"alias", "", "", NULL},

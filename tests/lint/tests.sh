@@ -50,6 +50,8 @@ backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call
 backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
+backends/decode/push_tar.c test_push.c an archive is read by a push
+backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
 backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
 backends/decode/cpu_lora.c test_adapter.c adapters are judged by what the twins give
 backends/decode/compute_avx2.c test_compute.c both twins against one reference
@@ -101,6 +103,7 @@ gateway/cli/spend_check.c test_cli_books.c the ledger is asked over the admin po
 gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
+audit/content_files.c test_vault.c what a vault wrote is read, cut, changed and destroyed
 gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
 gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
 gateway/cli/price_merge.c test_prices.c the same
@@ -111,9 +114,9 @@ gateway/finance/spend_rows.c test_spend_record.c rows are seen through the recor
 gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
-walk=' key_act requests admin anchor content admin_books admin_finance alert watch
+walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
  keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

@@ -4,7 +4,7 @@
 // instant no limit is passed; when all is quiet nothing is open, and the logs and Redis agree to the nano-dollar, hour by
 // hour. Providers that lie are booked in full, and nothing is granted where they have passed a limit. Gateways with a fault
 // of money planted in them do not pass.
-// ADVERSARY_ROUNDS, ADVERSARY_PROCESSES, ADVERSARY_SEED, ADVERSARY_CLIENTS: the long form (make soak).
+// ADVERSARY_ROUNDS, ADVERSARY_PROCESSES, ADVERSARY_SEED, ADVERSARY_CLIENTS, ADVERSARY_SLICE: the long form (make soak).
 import { describe, test } from 'node:test';
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -92,7 +92,7 @@ const conf = (node, up, redis, team) => (dir) => confOf(dir, {
     dear: { price: { input: '0.0001 USD/1', output: '0.015 USD/1', bands: [{ above: 20, output: '0.02 USD/1' }, { tier: 'priority', output: '0.025 USD/1' }] } },
     parts: { price: { input: '0 USD/1M', output: '0.004 USD/1', hidden_output: false } } } } },
   aliases: { cheap: 'up/cheap', dear: 'up/dear', parts: 'up/parts', odd: 'up/odd' }, prices: { unknown: 'refuse' },
-  hold: { output_cap: 2, floor: 1, max_share_key: '100%', max_share_team: '100%' },
+  hold: { output_cap: 2, floor: 1, slice: process.env.ADVERSARY_SLICE ?? '40%', max_share_key: '100%', max_share_team: '100%' },
   teams: { search: teamOf({ budgets: [{ limit: dollars(team), period: 'hour' }], keys: [
     { ...teamOf().keys[0], budgets: [{ limit: dollars(LIMITS['key/testkey1']), period: 'hour' }] }, teamOf({}, OTHER_KEY, 'testkey2').keys[0]] }) },
   organization: { budgets: [{ limit: dollars(LIMITS.organization), period: 'hour' }] },

@@ -4,14 +4,14 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { appendFileSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT, house, run, simple, until, usual } from './harness.mjs';
 
 const segments = (g) => readdirSync(join(g.dir, 'audit')).filter((f) => f.endsWith('.jsonl')).sort().map((f) => join(g.dir, 'audit', f));
 
 /** A gateway whose heads are signed every ten records, and anchored in a file. */
-async function sealed(over = {}) {
+async function sealed(over = {}, answer = usual()) {
   const keys = {};
   const conf = (up, more, team) => (dir) => {
     keys.private = join(dir, 'head.pem');
@@ -23,7 +23,7 @@ async function sealed(over = {}) {
     const value = typeof made === 'function' ? made(dir) : made;
     return { ...value, audit: { directory: join(dir, 'audit'), head: { every: 10, interval: '1s', key: `\${file:${keys.private}}`, anchor: [{ file: keys.heads }] }, ...over } };
   };
-  const h = await house(usual(), conf);
+  const h = await house(answer, conf);
   return { ...h, keys, audit: join(h.g.dir, 'audit'), end: () => h.end() };
 }
 
@@ -107,5 +107,77 @@ test('content.store: digest proves bytes by a keyed digest, streams too; no word
     assert.equal(h.g.records().find((a) => a.kind === 'admit' && a.request === record.request).request_digest, sum(body));
   }
   for (const [where, text] of Object.entries(await h.g.sinks())) assert.ok(!/canary-word|content-canary/.test(text), where);
+  await h.end();
+});
+
+test('content.store: full is read back by the key alone, without what redact blanks; a flipped byte is named; shred ends it', { timeout: 60000 }, async () => {
+  const key = '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff';
+  const redact = ['user', 'messages[*].secret', '/canary-[a-z]+/'];
+  const h = await sealed({ content: { store: 'full', key, redact } }, usual(['It is can', 'ary-answer', ' they say']));
+  const keyFile = join(h.g.dir, 'content.key');
+  writeFileSync(keyFile, `${key}\n`);
+  const ids = [];
+  for (const stream of [false, true]) {
+    const body = JSON.stringify({ model: 'm', stream, user: 'canary-user', messages: [{ role: 'user', content: 'say \\u0063anary-word zwölf', secret: { deep: ['canary-path'] } }] }).replace('\\\\u', '\\u');
+    const r = await h.g.fetch('/v1/chat/completions', body, { 'x-tollgate-content': 'none' });
+    await r.text();
+    ids.push(r.headers.get('x-request-id'));
+    const record = await h.g.settled(ids.at(-1));
+    assert.ok(record.content_file && record.content_digest && !record.content_lost, JSON.stringify(record));
+  }
+  const show = async (id, ...more) => {
+    const r = await run(['audit', 'show', h.audit, '--request', id, '--kind', 'settle', '--content', '--content-key', keyFile, '--format', 'json', ...more]);
+    return { code: r.code, ...JSON.parse(r.out.trim().split('\n').at(-1)) };
+  };
+  const stored = () => readdirSync(h.audit).filter((f) => f.startsWith('content-')).map((f) => join(h.audit, f));
+  await until(async () => (await show(ids[1])).content, 'the frames are written');
+  for (const id of ids) {
+    const { content } = await show(id);
+    assert.deepEqual(content.request.messages, [{ role: 'user', content: 'say [redacted] zwölf', secret: '[redacted]' }]);
+    assert.equal(content.request.user, '[redacted]');
+    assert.equal(content.answer.choices[0].message.content, 'It is [redacted] they say');
+  }
+  for (const file of stored()) assert.ok(!/canary/.test(readFileSync(file, 'latin1')), file);
+  for (const [where, text] of Object.entries(await h.g.sinks())) assert.ok(!/canary-(word|user|path|answer)|00112233/.test(text), where);
+  assert.equal((await run(['audit', 'verify', h.audit, '--content'])).code, 0);
+
+  const file = stored().find((f) => f.endsWith('.sealed')), whole = readFileSync(file);
+  writeFileSync(file, whole.map((b, i) => (i === 40 ? b ^ 1 : b)));
+  assert.match((await show(ids[0])).fault, /not those whose digest the record has/);
+  const found = await run(['audit', 'verify', h.audit, '--content']);
+  assert.deepEqual([found.code, /content of req.*not those whose digest/.test(found.out)], [1, true], found.out);
+  writeFileSync(file, whole);
+  const other = join(h.g.dir, 'other.key');
+  writeFileSync(other, key.replaceAll('0', '9'));
+  assert.match((await show(ids[0], '--content-key', other)).fault, /not sealed by this key/);
+
+  const day = (await h.g.settled(ids[0])).time.slice(0, 10), conf = h.g.file;
+  const gone = await run(['audit', 'shred', '--team', 'search', '--day', day, '--reason', 'asked to', '-c', conf, '--admin', h.g.adminUrl]);
+  assert.equal(gone.code, 0, gone.err);
+  assert.equal(JSON.parse(gone.out).keys_destroyed, 1);
+  assert.deepEqual(stored().filter((f) => f.endsWith('.key')), []);
+  for (const id of ids) assert.match((await show(id)).fault, /^shredded on 20.* by admin: asked to$/);
+  assert.equal((await run(['audit', 'verify', h.audit, '--content'])).code, 0, 'the log stays provable');
+
+  const later = await h.g.chat({ messages: [{ role: 'user', content: 'later' }] });
+  await later.text();
+  const id = later.headers.get('x-request-id');
+  await until(async () => (await show(id)).content, 'content goes on under a new key');
+
+  rmSync(stored().find((f) => f.endsWith('.key'))); // a key that goes behind the gateway's back
+  const lost = await h.g.chat({ messages: [{ role: 'user', content: 'lost' }] });
+  assert.equal(lost.status, 200, await lost.text());
+  assert.ok((await h.g.settled(lost.headers.get('x-request-id'))).cost_nanousd > 0, 'the record is there whatever becomes of the body');
+  await until(() => h.g.records().some((r) => r.what === 'content_lost' && r.request === lost.headers.get('x-request-id')), 'a note of what was lost');
+  assert.equal(await h.g.metric('audit_content_lost_total'), 1);
+  const after = await h.g.chat({ messages: [{ role: 'user', content: 'after' }] });
+  await after.text();
+  await until(async () => (await show(after.headers.get('x-request-id'))).content, 'content goes on');
+  await h.g.stop();
+  const off = await run(['audit', 'shred', '--team', 'search', '--day', day, '--reason', 'again', '-c', conf]);
+  assert.equal(off.code, 0, off.err);
+  assert.match((await show(after.headers.get('x-request-id'))).fault, /by command line: again$/);
+  const verdict = await run(['audit', 'verify', h.audit, '--key', h.keys.public]);
+  assert.equal(verdict.code, 0, verdict.out + verdict.err);
   await h.end();
 });

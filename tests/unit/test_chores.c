@@ -129,3 +129,22 @@ Test(chores, retention_removes_whole_old_files_and_the_chain_stays_provable) {
     cr_assert(!v.clean && v.fault.wrong == AUDIT_MISSING_FILE && strcmp(v.fault.file, name) == 0, "%s", v.fault.what);
     kit_fini(&k);
 }
+
+Test(chores, bodies_older_than_they_are_kept_are_removed_at_a_start) {
+    static const char *const names[] = {"content-20261101-a-01234567.key", "content-20261101-a-01234567.sealed",
+                                        "content-20261129-a-01234567.key"};
+    struct kit k;
+    char path[512];
+    kit_init(&k);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        kit_write(&k, names[i], "x", 1);
+    k.options.content_keep_us = 10 * US_PER_DAY;
+    struct audit *a = kit_open(&k, KIT_NOW);
+    for (int i = 0; i < WAITS && access(kit_path(&k, names[1], path), F_OK) == 0; i++)
+        usleep(200);
+    audit_close(a, KIT_NOW);
+    cr_assert_neq(access(kit_path(&k, names[0], path), F_OK), 0);
+    cr_assert_neq(access(kit_path(&k, names[1], path), F_OK), 0);
+    cr_assert_eq(access(kit_path(&k, names[2], path), F_OK), 0, "a day that is young enough");
+    kit_fini(&k);
+}
