@@ -296,7 +296,7 @@ Test(spend, audit_show_filters_and_verify_names_the_fault) {
     cr_assert(strstr(out, "audit-node.0-20261130-000001.jsonl:2: record 2: edited"), "%s", out);
     free(out);
     cr_assert_eq(run_verb(&k, cli_audit, "audit verify DIR --format json", &out), 1);
-    cr_assert(strstr(out, "\"fault\":{\"file\":"), "%s", out);
+    cr_assert(strstr(out, "\"fault\":{\"wrong\":\"edited\",\"file\":"), "%s", out);
     free(out);
     free(bytes);
     kit_fini(&k);
