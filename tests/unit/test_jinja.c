@@ -1,5 +1,5 @@
 /* What templates write, what they refuse and when, where limits stop them, and which bytes are a user's. The wanted texts
- * are those of @huggingface/jinja. */
+ * were written by hand from what the language says. */
 #include "backends/decode/jinja.h"
 
 #include <criterion/criterion.h>
