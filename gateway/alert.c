@@ -280,7 +280,9 @@ void alert_raise(struct gateway *g, const struct alert *alert) {
     struct str body;
     if (was_said(g->alerts, alert, now_us))
         return;
-    log_warn("alert event=%s scope=%s %s", alert_event_names[alert->event], alert->scope, alert->text);
+    /* A head comes every few seconds and is no fault. */
+    log_line(alert->event == ALERT_AUDIT_HEAD ? LOG_DEBUG : LOG_WARN, "alert event=%s scope=%s %s",
+             alert_event_names[alert->event], alert->scope, alert->text);
     random_bytes(random, sizeof(random));
     hex_put(random, sizeof(random), id + strlen(id));
     str_init(&body, ALERT_BODY_MAX);
