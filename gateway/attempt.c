@@ -349,7 +349,7 @@ static void back_off(struct request *r, int next) {
 
 /* Moves on to a choice of the plan; the ladder's reason is noted when it lies below. */
 static void move_to(struct request *r, int next, enum outcome after) {
-    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung)
+    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung && r->plan.choices[next].rung > 0)
         r->down = outcome_reason(after);
     r->at = next;
 }

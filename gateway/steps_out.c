@@ -163,7 +163,7 @@ static bool may_keep(const struct request *r) {
     const struct answer *a = r->answer;
     bool no_finish = a->finish == FINISH_NONE && r->call.traits.always; /* embeddings and counts have none to say */
     bool good_finish = no_finish || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
-    bool first_rung = r->at >= 0 && r->plan.choices[r->at].rung == 0 && !r->plan.choices[r->at].degraded;
+    bool first_rung = r->at >= 0 && plan_is_first_rung(&r->plan, &r->plan.choices[r->at]);
     return a->ended && !a->err && a->keeping && !a->no_store && good_finish && first_rung && r->down == REASON_N &&
            !r->cache_rule.no_keep;
 }
