@@ -204,7 +204,8 @@ enum walk step_route(struct request *r) {
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
-    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
+    needs.arm =
+        arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
     enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (e)
         return refuse_route(r, e);
