@@ -2,6 +2,7 @@
  * runs keeps the conf it began with; a conf that is prepared has changed nothing that dropping it does not change back. */
 #include "gateway/gateway.h"
 #include "gateway/house.h"
+#include "gateway/keeper.h"
 #include "gateway/keys.h"
 #include "gateway/watch.h"
 
@@ -27,6 +28,7 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
+    keeper_conf_changed(g);
     watch_conf_changed(g, strcmp(what, "reloaded") == 0);
     conf_record(g, what);
     overrides_review(g);
