@@ -3,7 +3,7 @@
  * removed, in the same chain, so that no crash can keep the second without the first. */
 #include "gateway/keeper.h"
 
-#include "gateway/admin_finance.h"
+#include "gateway/admin/admin_finance.h"
 #include "gateway/gateway.h"
 
 #include <event2/event.h>
