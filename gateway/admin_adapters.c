@@ -3,6 +3,7 @@
  * record. */
 #include "gateway/admin_adapters.h"
 
+#include "gateway/engine_door.h"
 #include "gateway/gateway.h"
 
 #include <event2/event.h>
@@ -112,6 +113,7 @@ static void on_looked(void *user, const char *why) {
         admin_say(c, ERR_INVALID, why);
     else {
         admin_record(c, "adapter added", NULL, j->name);
+        engine_page_write(c->gateway);
         c->status = 201;
         str_puts(&c->out, "{");
         json_put_str(&c->out, "added", j->name);
@@ -165,6 +167,7 @@ static void acted(struct admin_call *c, bool ok, const char *what, const struct 
         return;
     }
     admin_record(c, what, w->reason[0] ? w->reason : NULL, of);
+    engine_page_write(c->gateway);
     str_puts(&c->out, "{\"done\":true}\n");
 }
 

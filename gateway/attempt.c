@@ -231,7 +231,7 @@ static void attempt_free(struct attempt *a) {
     if (a->call)
         http_call_close(a->call);
     if (a->run)
-        decode_end(a->run);
+        engine_end(a->run);
     reader_free(a->reader);
     frame_fini(&a->frames);
     str_fini(&a->plain);
@@ -246,7 +246,7 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     const struct choice *c = attempt_choice(r);
     struct try_row *t = row_of(r);
     struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
-    if (a->run)
+    if (a->run || a->distant)
         used = r->answer->usage;
     if (a->again && outcome == OUTCOME_OK)
         map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);

@@ -12,8 +12,8 @@
 enum form { FORM_UNKNOWN, FORM_FRAMES, FORM_PLAIN, FORM_ERROR };
 
 struct attempt {
-    struct http_call *call; /* owned; NULL for the engine */
-    struct decode_run *run; /* owned; NULL for HTTP */
+    struct http_call *call; /* owned; NULL for an engine in this process */
+    struct engine_run *run; /* owned; NULL for HTTP */
     struct reader *reader;  /* owned */
     struct frame_reader frames;
     struct str plain;   /* owned: a plain answer or an error body */
@@ -22,8 +22,8 @@ struct attempt {
     int64_t worth_tok;  /* output tokens at the most of what was put into the answer */
     struct str sign;    /* owned; secret */
     enum form form;
-    bool first_piece;
-    bool again; /* sent a second time, without asking for usage */
+    bool distant; /* `call` goes to the engine of worker 0 and gives packed events */
+    bool again;   /* sent a second time, without asking for usage */
     int status;
     int64_t began_us, first_us; /* since the request began; first_us -1: no content yet */
     int64_t retry_after_us;
@@ -57,8 +57,13 @@ must_check bool attempt_again_unasked(struct request *r);
 void attempt_succeed(struct request *r);
 /* Before content the answer is begun anew by the next try; after it everybody sees the same error. */
 void attempt_fail(struct request *r, enum outcome outcome, const char *why);
-void attempt_fail_run(struct request *r, enum err e);
-must_check bool attempt_open_run(struct request *r, struct attempt *a); /* attempt_run.c */
+/* attempt_run.c: the engine inside, in this process or in worker 0. */
+must_check bool attempt_open_run(struct request *r, struct attempt *a);
+/* What an event of the engine means; false: the attempt has ended with it. */
+bool attempt_take_event(struct request *r, const struct event *e); /* source.c */
+void attempt_fail_run(struct request *r, const struct event *e);
+void attempt_pump_run(struct request *r);
+void attempt_pump_distant(struct request *r);
 const struct choice *attempt_choice(const struct request *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* What comes from a try's source: frames, a whole body, an error body, or pieces of the engine, turned into events of the
- * answer as far as that has room. Always true here: nothing is taken from a source that the answer cannot hold. */
+/* What comes from a try's source: frames, a whole body or an error body, turned into events of the answer as far as that has
+ * room. Always true here: nothing is taken from a source that the answer cannot hold. */
 #include "gateway/attempt.h"
 
 #include "gateway/gateway.h"
@@ -41,7 +41,7 @@ static enum outcome outcome_of_status(const struct provider_error *e) {
     return OUTCOME_UNAVAILABLE;
 }
 
-static bool take_event(struct request *r, const struct event *e) {
+bool attempt_take_event(struct request *r, const struct event *e) {
     struct attempt *a = r->attempt;
     if (e->bits & EVENT_ERROR) {
         a->error = (struct provider_error){.status = e->status ? e->status : 500,
@@ -75,7 +75,7 @@ static bool take_frame(struct request *r) {
         attempt_fail(r, OUTCOME_UNAVAILABLE, why);
         return false;
     }
-    return take_event(r, &e);
+    return attempt_take_event(r, &e);
 }
 
 /* Frames out of what lies in the body, as long as the answer has room; false when the attempt has ended. */
@@ -167,7 +167,7 @@ static void end_plain(struct request *r) {
         attempt_fail(r, OUTCOME_UNAVAILABLE, why);
         return;
     }
-    if (take_event(r, &e) && !a->parked.n)
+    if (attempt_take_event(r, &e) && !a->parked.n)
         attempt_succeed(r);
 }
 
@@ -236,29 +236,6 @@ static void pump_call(struct request *r) {
         ends[a->form](r);
 }
 
-static void pump_run(struct request *r) {
-    struct attempt *a = r->attempt;
-    struct decode_piece piece;
-    while (!a->parked.n && answer_room(r->answer) && decode_take(a->run, &piece)) {
-        struct part parts[3];
-        struct event e = {0};
-        if (piece.last && piece.err) {
-            attempt_fail_run(r, piece.err);
-            return;
-        }
-        engine_event(r->call.endpoint, &piece, a->first_piece, parts, &e);
-        a->first_piece = false;
-        r->answer->usage = piece.usage;
-        if (topup_park(r, &e))
-            return;
-        put_event(r, &e);
-        if (piece.last) {
-            attempt_succeed(r);
-            return;
-        }
-    }
-}
-
 void attempt_unpark(struct request *r) {
     struct attempt *a = r->attempt;
     struct part parts[EVENT_PARTS_MAX];
@@ -269,17 +246,19 @@ void attempt_unpark(struct request *r) {
     bool plain = a->form == FORM_PLAIN;
     if (!event_unpack(&rest, &e, parts))
         attempt_fail(r, OUTCOME_LOCAL, "an event that was put aside cannot be read");
-    else if (take_event(r, &e) && plain)
+    else if (attempt_take_event(r, &e) && plain)
         attempt_succeed(r);
     str_fini(&parked);
 }
 
 void attempt_pump(struct request *r) {
     while (r->attempt && !topup_waits(r) && r->attempt) {
-        if (r->attempt->call)
+        if (r->attempt->distant)
+            attempt_pump_distant(r);
+        else if (r->attempt->call)
             pump_call(r);
         else
-            pump_run(r);
+            attempt_pump_run(r);
         if (!r->attempt || !r->attempt->parked.n)
             return;
     }

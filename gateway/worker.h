@@ -3,6 +3,7 @@
 #define TOLLGATE_GATEWAY_WORKER_H
 
 #include "conf/conf.h"
+#include "gateway/engine_door.h"
 #include "gateway/gateway.h"
 #include "gateway/listening.h"
 
@@ -35,6 +36,9 @@ struct worker_start {
     const struct listening *ask;             /* where it is asked */
     struct worker_page *pages;               /* of all workers */
     const char *admin_token;                 /* secret */
+    const struct listening *engine;          /* where worker 0's engines are asked; NULL: conf names none */
+    const char *engine_secret;               /* secret */
+    struct engine_page *engine_page;         /* of all workers */
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 Test(engine, chat_becomes_an_ask) {
     struct call_case c;
-    struct decode_ask ask;
+    struct engine_ask ask;
     call_case_open(
         &c, ENDPOINT_CHAT,
         "{\"model\":\"m\",\"temperature\":0,\"top_p\":0.5,\"seed\":-3,\"stop\":[\"a\\n\",\"b\"],\"max_tokens\":9,"
@@ -50,7 +50,7 @@ Test(engine, what_it_cannot_do_is_refused_by_name) {
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct call_case c;
-        struct decode_ask ask;
+        struct engine_ask ask;
         call_case_open(&c, ENDPOINT_CHAT, rows[i].text);
         cr_assert(c.good, "%s", rows[i].text);
         cr_expect_not(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", rows[i].text);
@@ -71,12 +71,12 @@ Test(engine, completions_take_one_text) {
                 {"{\"model\":\"m\"}", NULL, 0}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct call_case c;
-        struct decode_ask ask;
+        struct engine_ask ask;
         call_case_open(&c, ENDPOINT_COMPLETIONS, rows[i].text);
         bool good = engine_ask(&c.call, &c.arena, &ask, &c.fault);
         cr_expect_eq(good, rows[i].prompt != NULL, "%s", rows[i].text);
         if (good)
-            cr_expect(span_is(ask.prompt, rows[i].prompt) && ask.max_output_tok == rows[i].max && !ask.n_messages);
+            cr_expect(span_is(ask.ask.prompt, rows[i].prompt) && ask.ask.max_output_tok == rows[i].max && !ask.ask.n_messages);
         call_case_close(&c);
     }
 }
