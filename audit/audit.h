@@ -230,7 +230,7 @@ must_check bool audit_check(const struct audit_check *o, struct audit_verdict *o
 /* The same without anchored heads. */
 must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
 
-/* Records on their own, with what proves to a third party that they stand in the log (README.md has the recipe). */
+/* Records on their own, with what proves to a third party that they stand in the log (audit/README.md has the recipe). */
 struct audit_line;
 struct audit_export {
     const char *directory, *into; /* a folder, made if it is not there; nothing in it is overwritten */

@@ -1,11 +1,11 @@
 /* A try that the engine answers: in this process, or, from another worker, in worker 0 over its engine socket
- * (gateway/engine_door.h). Always true: both give the same events, each with the exact usage so far; what an engine's refusal means
+ * (gateway/workers/engine_door.h). Always true: both give the same events, each with the exact usage so far; what an engine's refusal means
  * to the plan is decided here alone. */
 #include "gateway/attempt.h"
 
-#include "gateway/engine_door.h"
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
+#include "gateway/workers/engine_door.h"
 
 #include <event2/buffer.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "gateway/engines.h"
 
 #include "gateway/gateway.h"
-#include "gateway/worker.h"
+#include "gateway/workers/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,7 +27,7 @@
 #include "gateway/base/clock.h"
 #include "gateway/base/list.h"
 #include "gateway/base/log.h"
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 #include "routing/routing.h"
 
 /* name, what people read, the states it may move to */

@@ -1,11 +1,11 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
+#include "gateway/alerts/watch.h"
 #include "gateway/attempt.h"
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
-#include "gateway/keys.h"
-#include "gateway/override.h"
 #include "gateway/routes.h"
-#include "gateway/watch.h"
+#include "gateway/state/keys.h"
+#include "gateway/state/override.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
