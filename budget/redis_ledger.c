@@ -28,9 +28,10 @@ static enum progress raise_open(struct redis_ledger *l, const struct ledger_ask 
     return down_raise(l, ask, lease, op);
 }
 
-/* A call that is held from a slice: it is not made smaller. */
+/* A call that is held from a slice: it is not made smaller, and owes no rates any more. */
 static enum progress hold_again(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op) {
     struct ledger_ask most = *ask;
+    assert(!ask->owed);
     int64_t held = call_find(l, ask->request_id)->nanousd;
     most.nanousd = held > most.nanousd ? held : most.nanousd;
     return raise_open(l, &most, &op->lease, op);
