@@ -6,6 +6,7 @@
 #include "gateway/state/override.h"
 
 #include "gateway/engines.h"
+#include "gateway/workers/engine_door.h"
 
 #include "gateway/alerts/alert.h"
 #include "gateway/alerts/watch.h"
@@ -379,7 +380,7 @@ static struct gateway *open_house(struct gateway *g, struct str *why) {
     start_events(g);
     if (state_make(conf, why) && load_overrides(g, why) && have_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
-        listen_all(g, why) && engines_open(g, why) && open_audit(g, why)) {
+        listen_all(g, why) && engines_open(g, why) && open_audit(g, why) && engine_door_open(g, why)) {
         peers_open(g);
         return g;
     }
@@ -449,6 +450,7 @@ void gateway_close(struct gateway *g) {
     finance_stop(g);
     lookups_stop(g);
     adapters_stop(g);
+    engine_door_close(g);
     peers_close(g);
     if (g->audit) {
         cut_off(g);
