@@ -270,7 +270,11 @@ static void attempt_finish(struct request *r, enum outcome outcome, const char *
     r->last_error = a->error;
     r->last_retry_after_us = a->retry_after_us;
     keep_upstream_id(r, a);
-    routing_learn(r->gateway->routing, r->conf, c, outcome, a->retry_after_us, a->first_us, clock_mono_us());
+    struct lesson lesson = {.outcome = outcome,
+                            .retry_after_us = a->retry_after_us,
+                            .stream = r->call.stream,
+                            .waited_us = (a->first_us >= 0 ? a->first_us : t->ended_us) - a->began_us};
+    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
     routing_end(r->gateway->routing, c);
     metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
                 r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);

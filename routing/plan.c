@@ -20,19 +20,20 @@ static void put_choice(struct planner *p, const struct lane *lane, size_t rung, 
         .degraded = alias->rungs[rung].degraded,
         .only_for = only_for,
         .why = lane->why,
+        .facts = lane->facts,
     };
 }
 
 static void draw_rung(struct planner *p, struct rung_lanes *from, size_t rung, unsigned only_for) {
-    const struct policy_row *policy = policy_row(p->needs->alias->rungs[rung].policy);
+    enum conf_policy policy = p->needs->alias->rungs[rung].policy;
+    struct draw draw = {&p->r->random, p->needs->affinity};
     int below = (int)(p->needs->alias->n_rungs - rung - 1);
     int places = PLAN_MAX - p->plan->n - below;
     if (places < 1)
         places = p->plan->n < PLAN_MAX ? 1 : 0;
     size_t n = from->n < (size_t)places ? from->n : (size_t)places;
     for (size_t i = 0; i < n; i++) {
-        size_t at = policy->pick(from->lanes, from->n, &p->r->random);
-        assert(at < from->n && !from->lanes[at].taken);
+        size_t at = policy_pick(policy, from->lanes, from->n, &draw);
         from->lanes[at].taken = true;
         put_choice(p, &from->lanes[at], rung, only_for);
     }
