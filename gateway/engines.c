@@ -71,9 +71,11 @@ static void identify(const struct gateway *g, const struct conf_target *t, struc
 }
 
 void engines_identify(const struct gateway *g, const struct conf_alias *alias, struct span captured,
-                      uint8_t ladder[SHA256_BYTES]) {
+                      const struct arm *arm, uint8_t ladder[SHA256_BYTES]) {
     struct sha256 *s = sha256_new();
     sha256_add(s, span_from(ladder, SHA256_BYTES));
+    if (arm->first && arm->first->backend->protocol == PROTOCOL_DECODE)
+        identify(g, arm->first, captured, s);
     for (size_t i = 0; i < alias->n_rungs; i++)
         for (size_t k = 0; k < alias->rungs[i].n_targets; k++)
             if (alias->rungs[i].targets[k].backend->protocol == PROTOCOL_DECODE)

@@ -3,21 +3,21 @@
 #include "gateway/gateway.h"
 #include "gateway/house.h"
 #include "gateway/ledger.h"
-#include "gateway/override.h"
+#include "gateway/state/override.h"
 
 #include "gateway/engines.h"
 
-#include "gateway/alert.h"
+#include "gateway/alerts/alert.h"
+#include "gateway/alerts/watch.h"
 #include "gateway/content.h"
-#include "gateway/keys.h"
 #include "gateway/lookup.h"
-#include "gateway/peers.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
-#include "gateway/shared.h"
-#include "gateway/state.h"
-#include "gateway/watch.h"
-#include "gateway/worker.h"
+#include "gateway/state/keys.h"
+#include "gateway/state/shared.h"
+#include "gateway/state/state.h"
+#include "gateway/workers/peers.h"
+#include "gateway/workers/worker.h"
 
 #include <assert.h>
 #include <event2/event.h>

@@ -29,9 +29,9 @@ static void count(struct routing *r, const struct part_names *names, bool failed
 
 /* A quick refusal says nothing of how long an answer takes; waiting in vain does. */
 static void time_it(struct routing *r, const struct part_names *names, const struct lesson *l, int64_t now_us) {
-    bool tells = l->outcome == OUTCOME_OK || outcome_reason(l->outcome) == REASON_TIMEOUT;
+    bool tells = l->outcome == OUTCOME_OK || l->outwaited || outcome_reason(l->outcome) == REASON_TIMEOUT;
     struct health *h = tells ? health_get(&r->health, PART_TARGET, names) : NULL;
-    if (h)
+    if (h && (!l->outwaited || l->waited_us > latency_now(&h->waits[l->stream], now_us)))
         latency_saw(&h->waits[l->stream], l->waited_us, now_us);
 }
 

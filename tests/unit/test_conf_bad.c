@@ -77,7 +77,18 @@ static const struct bad later_rows[] = {
      "1:54: error: quantize: int8 is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:46: error: 'hedge' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], shadow: {}}}\n", "2:46: error: 'shadow' is not supported yet"},
-    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {}}}\n", "2:46: error: 'canary' is not supported yet"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {percent: 5}}}\n",
+     "2:54: error: 'target' is missing in aliases.a.canary"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 101}}}\n",
+     "2:80: error: percent must be from 0% to 100%"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5%}}}\n",
+     "2:80: error: expected a number of percent, as 5 or 0.5"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5, by: label}}}\n",
+     "2:54: error: 'label' is missing in aliases.a.canary"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5, label: x}}}\n",
+     "2:83: error: 'label' is for 'by: label'"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: \"mock/*\", percent: 5}}}\n",
+     "2:54: error: 'mock/*' has a '*', but the alias 'a' has none that it could stand for"},
 };
 
 static const struct bad value_rows[] = {

@@ -191,7 +191,7 @@ Test(policy, latency_tries_what_it_does_not_know_one_call_at_a_time) {
 Test(policy, in_flight_levels_what_is_at_work_by_weight) {
     int got[TARGETS];
     static const int weights[] = {3, 1};
-    static const int64_t alike[] = {1000000, 1000000}, uneven[] = {500000, 1500000};
+    static const int64_t alike[] = {4000000, 4000000}, uneven[] = {500000, 1500000};
     serve(POLICY_IN_FLIGHT, 2, weights, alike, 10000, got);
     cr_expect(abs(got[0] - 7500) < 300, "three quarters by weight: %d", got[0]);
     serve(POLICY_IN_FLIGHT, 2, NULL, uneven, 10000, got);
