@@ -360,6 +360,7 @@ struct conf {
         struct conf_anchor *anchors;       /* where heads are kept elsewhere */
         size_t n_content_redact, n_anchors;
     } audit;
+    int64_t ledger_keep_us; /* totals of months outlive audit.keep_us by rollups */
     struct {
         int64_t output_cap_tok;
         int64_t floor_tok;                            /* fewest output tokens that a clamped call is left with */

@@ -122,7 +122,7 @@ static void attempt_free(struct attempt *a) {
     if (a->call)
         http_call_close(a->call);
     if (a->run)
-        decode_end(a->run);
+        engine_end(a->run);
     reader_free(a->reader);
     frame_fini(&a->frames);
     str_fini(&a->early);

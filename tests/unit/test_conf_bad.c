@@ -60,8 +60,6 @@ static const struct bad word_rows[] = {
 };
 
 static const struct bad later_rows[] = {
-    {"workers: 2\nredis: {url: \"redis://a\"}\nbackends: {l: {protocol: decode, model: a}}\n",
-     "1:10: error: workers above 1 together with the embedded backend 'l' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
