@@ -73,8 +73,6 @@ static const struct bad later_rows[] = {
      "1:44: error: 'hourly_cost' is not supported yet"},
     {"backends: {l: {protocol: decode, model: d, quantize: int8}}\n",
      "1:54: error: quantize: int8 is not supported yet"},
-    {B "aliases: {a: {ladder: [{targets: [mock/m], policy: latency}]}}\n",
-     "2:52: error: policy: latency is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:46: error: 'hedge' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], shadow: {}}}\n", "2:46: error: 'shadow' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {percent: 5}}}\n",
