@@ -123,7 +123,7 @@ static void attempt_free(struct attempt *a) {
     if (a->call)
         http_call_close(a->call);
     if (a->run)
-        decode_end(a->run);
+        engine_end(a->run);
     reader_free(a->reader);
     frame_fini(&a->frames);
     str_fini(&a->early);
@@ -173,7 +173,12 @@ static void attempt_finish(struct attempt *a, enum outcome outcome, const char *
     r->last_retry_after_us = a->retry_after_us;
     if (!a->beaten)
         keep_upstream_id(a);
-    routing_learn(r->gateway->routing, r->conf, c, outcome, a->retry_after_us, t->first_us, clock_mono_us());
+    struct lesson lesson = {.outcome = outcome,
+                            .retry_after_us = a->retry_after_us,
+                            .stream = r->call.stream,
+                            .waited_us = (t->first_us >= 0 ? t->first_us : t->ended_us) - t->began_us,
+                            .outwaited = a->beaten};
+    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
     routing_end(r->gateway->routing, c);
     metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
                 r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);

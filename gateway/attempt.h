@@ -26,9 +26,9 @@ struct attempt {
     struct bound bound;
     int64_t clamped_tok;    /* 0: asked for as the caller said */
     char target[160];       /* that answers: an adapter with its version */
-    struct http_call *call; /* owned; NULL for the engine */
-    struct decode_run *run; /* owned; NULL for HTTP */
-    struct reader *reader;  /* owned */
+    struct http_call *call; /* owned; NULL for an engine in this process */
+    struct engine_run *run; /* owned; NULL for HTTP */
+    struct reader *reader;  /* owned; NULL for an engine */
     struct frame_reader frames;
     struct str early;   /* owned: packed events, until it writes the answer */
     struct str plain;   /* owned: a plain answer or an error body */
@@ -37,14 +37,14 @@ struct attempt {
     int64_t worth_tok;  /* output tokens at the most of what it said */
     struct str sign;    /* owned; secret */
     enum form form;
-    bool first_piece;
-    bool beaten; /* the other one won: it is we who do not wait for it */
-    bool wins;   /* it has content to give: no other try runs any more */
-    bool writes; /* what it says is in the answer */
-    bool again;  /* sent a second time, without asking for usage */
+    bool distant; /* `call` goes to the engine of worker 0 and gives packed events */
+    bool beaten;  /* the other one won: it is we who do not wait for it */
+    bool wins;    /* it has content to give: no other try runs any more */
+    bool writes;  /* what it says is in the answer */
+    bool again;   /* sent a second time, without asking for usage */
     bool unasked;
     int64_t retry_after_us;
-    struct usage used; /* of a run, so far */
+    struct usage used; /* of an engine, so far */
     struct provider_error error;
 };
 
@@ -81,6 +81,10 @@ void attempt_unpark(struct attempt *a);
 /* For its parts: attempt.c begins, ends and decides; attempt_call.c and attempt_run.c open its source; source.c reads it. */
 must_check bool attempt_open_call(struct attempt *a);
 must_check bool attempt_open_run(struct attempt *a);
+void attempt_pump_run(struct attempt *a);
+bool attempt_has_room(const struct attempt *a); /* for another event */
+/* One event of its source; false: the attempt has ended with it. */
+must_check bool attempt_take_event(struct attempt *a, const struct event *e);
 /* The provider refused what we, not the caller, put into the call: the same try once more, without. False: not so. */
 must_check bool attempt_again_unasked(struct attempt *a);
 /* The request is where this try is: its choice, price and bound, and the reason for which it came down. */
@@ -94,7 +98,6 @@ void attempt_write(struct attempt *a);
 void attempt_succeed(struct attempt *a);
 /* Before content what it said is forgotten; after it everybody sees the same error. */
 void attempt_fail(struct attempt *a, enum outcome outcome, const char *why);
-void attempt_fail_run(struct attempt *a, enum err e);
 void attempt_cancel(struct attempt *a, enum outcome outcome, const char *why);
 
 #endif

@@ -1,5 +1,5 @@
-/* What comes from a try's source: frames, a whole body, an error body, or pieces of the engine, turned into events of the
- * answer as far as that has room. Always true here: nothing is taken from a source that the answer cannot hold. */
+/* What comes from a try's source: frames, a whole body or an error body, turned into events of the answer as far as that has
+ * room. Always true here: nothing is taken from a source that the answer cannot hold. */
 #include "gateway/attempt.h"
 
 #include "gateway/gateway.h"
@@ -18,7 +18,7 @@ static int64_t at_most(int64_t v, int64_t max) {
 static void put_event(struct attempt *a, const struct event *e) {
     if (a->wins)
         attempt_write(a);
-    if (a->run && a->writes)
+    if (!a->reader && a->writes)
         a->of->answer->usage = a->used;
     if (a->writes)
         answer_put(a->of->answer, e);
@@ -36,7 +36,7 @@ static void see_content(struct attempt *a) {
     attempt_win(a);
 }
 
-static bool has_room(const struct attempt *a) {
+bool attempt_has_room(const struct attempt *a) {
     return a->writes ? answer_room(a->of->answer) : a->early.n <= ANSWER_KEEP_MAX;
 }
 
@@ -57,7 +57,7 @@ static enum outcome outcome_of_status(const struct provider_error *e) {
     return OUTCOME_UNAVAILABLE;
 }
 
-static bool take_event(struct attempt *a, const struct event *e) {
+bool attempt_take_event(struct attempt *a, const struct event *e) {
     if (e->bits & EVENT_ERROR) {
         a->error = (struct provider_error){.status = e->status ? e->status : 500,
                                            .context_window = e->err == ERR_CONTEXT,
@@ -91,13 +91,13 @@ static bool take_frame(struct attempt *a) {
         attempt_fail(a, OUTCOME_UNAVAILABLE, why);
         return false;
     }
-    return take_event(a, &e);
+    return attempt_take_event(a, &e);
 }
 
 /* Frames out of what lies in the body, as long as the answer has room; false when the attempt has ended. */
 static bool take_frames(struct attempt *a, struct evbuffer *in) {
     struct evbuffer_iovec piece;
-    while (!a->parked.n && has_room(a) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
+    while (!a->parked.n && attempt_has_room(a) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
         size_t used = 0;
         enum frame_result got = frame_read(&a->frames, span_from(piece.iov_base, piece.iov_len), &used);
         evbuffer_drain(in, used);
@@ -181,7 +181,7 @@ static void end_plain(struct attempt *a) {
         attempt_fail(a, OUTCOME_UNAVAILABLE, why);
         return;
     }
-    if (take_event(a, &e) && !a->parked.n)
+    if (attempt_take_event(a, &e) && !a->parked.n)
         attempt_succeed(a);
 }
 
@@ -248,30 +248,6 @@ static void pump_call(struct attempt *a) {
         ends[a->form](a);
 }
 
-static void pump_run(struct attempt *a) {
-    struct decode_piece piece;
-    while (!a->parked.n && has_room(a) && decode_take(a->run, &piece)) {
-        struct part parts[3];
-        struct event e = {0};
-        if (piece.last && piece.err) {
-            attempt_fail_run(a, piece.err);
-            return;
-        }
-        engine_event(a->of->call.endpoint, &piece, a->first_piece, parts, &e);
-        a->first_piece = false;
-        a->used = piece.usage;
-        if (e.bits & EVENT_CONTENT)
-            see_content(a);
-        if (topup_park(a, &e))
-            return;
-        put_event(a, &e);
-        if (piece.last) {
-            attempt_succeed(a);
-            return;
-        }
-    }
-}
-
 void attempt_unpark(struct attempt *a) {
     struct part parts[EVENT_PARTS_MAX];
     struct str parked = a->parked;
@@ -281,16 +257,16 @@ void attempt_unpark(struct attempt *a) {
     bool plain = a->form == FORM_PLAIN;
     if (!event_unpack(&rest, &e, parts))
         attempt_fail(a, OUTCOME_LOCAL, "an event that was put aside cannot be read");
-    else if (take_event(a, &e) && plain)
+    else if (attempt_take_event(a, &e) && plain)
         attempt_succeed(a);
     str_fini(&parked);
 }
 
 static void pump(struct attempt *a) {
-    if (a->call)
+    if (a->reader)
         pump_call(a);
     else
-        pump_run(a);
+        attempt_pump_run(a);
 }
 
 /* One that waits for its hold is the only one: it has won. */

@@ -60,8 +60,6 @@ static const struct bad word_rows[] = {
 };
 
 static const struct bad later_rows[] = {
-    {"workers: 2\nredis: {url: \"redis://a\"}\nbackends: {l: {protocol: decode, model: a}}\n",
-     "1:10: error: workers above 1 together with the embedded backend 'l' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
@@ -75,8 +73,6 @@ static const struct bad later_rows[] = {
      "1:44: error: 'hourly_cost' is not supported yet"},
     {"backends: {l: {protocol: decode, model: d, quantize: int8}}\n",
      "1:54: error: quantize: int8 is not supported yet"},
-    {B "aliases: {a: {ladder: [{targets: [mock/m], policy: latency}]}}\n",
-     "2:52: error: policy: latency is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:53: error: 'after' is missing in aliases.a"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], deadline: 10s, hedge: {after: 20s}}}\n",
      "2:68: error: no second try would ever begin: 'deadline' comes before 'after'"},
