@@ -57,6 +57,7 @@ static enum progress ask_ledger(struct request *r, int64_t needed) {
     r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
+    r->hold.rates = r->rate.owed ? &r->rate : NULL;
     return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
@@ -167,6 +168,8 @@ enum walk step_hold(struct request *r) {
     }
     if (r->asking)
         return WALK_WAIT;
+    if (r->rate.err) /* they were owed */
+        return refuse_rate(r);
     if (!r->hold.err)
         return go(r, STATE_ADMIT);
     if (r->hedging)

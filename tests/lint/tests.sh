@@ -33,7 +33,10 @@ audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
 budget/redis_call.c test_redis_ledger.c one ledger, seen through its door over a real Redis
+budget/redis_ask.c test_redis_ledger.c the same
 budget/redis_down.c test_redis_ledger.c the same
+budget/redis_rate_ask.c test_redis_rate.c rates are seen through the door, over a real Redis
+budget/redis_slots.c test_redis_rate_slice.c slots are leased with requests and tokens
 budget/redis_job.c test_redis_ledger.c the same
 budget/redis_settle.c test_redis_ledger.c the same
 budget/redis_sync.c test_redis_ledger.c the same
