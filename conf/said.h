@@ -134,6 +134,7 @@ struct conf_alias {
     size_t n_rungs;
     int attempts;
     int64_t deadline_us;
+    int64_t hedge_us; /* without content for so long, a second try begins beside the first; 0: none does */
     struct conf_cache_rule cache;
     struct conf_canary canary;
 };

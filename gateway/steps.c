@@ -371,6 +371,8 @@ enum walk step_admit(struct request *r) {
     }
     if (r->asking)
         return WALK_WAIT;
+    if (r->admitted.err && !log_may_fail(r) && r->hedging)
+        return hedge_refused(r);
     if (r->admitted.err && !log_may_fail(r)) {
         r->retry_after_us = US_PER_S;
         return refuse(r, ERR_AUDIT);
