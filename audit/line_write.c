@@ -285,6 +285,7 @@ static const struct field fields[] = {
     FIELD(overrun, fact, END),
     FIELD(aborted, fact, END),
     FIELD(recovered, fact, END),
+    FIELD(explained, fact, END),
     FIELD(stream, fact, CALL),
     FIELD(arm, id, CALL),
     FIELD(cache, id, END),

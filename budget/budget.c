@@ -234,6 +234,19 @@ static bool ask_begin(struct budget *b, const struct conf *conf, const struct co
     return false;
 }
 
+void budget_stand(struct budget *b, const struct conf *conf, const struct conf_key *key, const struct budget_view *v,
+                  int64_t now_us) {
+    struct ledger_ask ask;
+    struct ledger_sums sums = {
+        .settled_nanousd = v->settled_nanousd, .held_nanousd = v->held_nanousd, .overrun_nanousd = v->overrun_nanousd};
+    assert(b->ops == &ledger_memory_ops);
+    if (!ask_begin(b, conf, key, "stand", now_us, &ask))
+        return;
+    for (int i = 0; i < ask.n; i++)
+        if (strcmp(ask.scopes[i].name, v->name) == 0)
+            ledger_memory_stand(b->store, &ask, i, &sums);
+}
+
 /* What the rules without a ledger say; true: they refuse. */
 static bool refused_here(const struct ledger_ask *ask, const struct conf_key *key, bool known, struct hold_op *op) {
     if (!known && cost_is_limited(ask, key)) {

@@ -223,6 +223,9 @@ struct spend_view {
 };
 void budget_spend(const struct budget *b, struct span key_id, struct span team, int64_t now_us, struct spend_view *key,
                   struct spend_view *of_team);
+/* In a ledger of one process that nobody holds in: what a running one's view says, for a call of this key, as of now. */
+void budget_stand(struct budget *b, const struct conf *conf, const struct conf_key *key, const struct budget_view *v,
+                  int64_t now_us);
 /* Start: tells the ledger of a settled request from the log (any order, each once). Also of a correction, which may be
  * less than nothing, when it is written. */
 void budget_replay(struct budget *b, const struct conf *conf, struct span key_id, struct span team, int64_t admitted_us,

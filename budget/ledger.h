@@ -113,6 +113,8 @@ struct budget_news ledger_news(const struct ledger_scope *scope, const char *own
 
 extern const struct ledger_ops ledger_memory_ops;
 void *ledger_memory_new(void);
+/* The sums of scope i of the ask are these from now on. */
+void ledger_memory_stand(void *store, const struct ledger_ask *ask, int i, const struct ledger_sums *sums);
 
 /* Puts another store behind the door; the budget owns it from then on. Returns the one that stood there, with its ops:
  * a wrapper keeps it inside and frees it, anyone else must free it. */

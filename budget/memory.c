@@ -195,6 +195,18 @@ static void lease_tell(const struct holding *h, struct lease *lease) {
     }
 }
 
+/* Of whom it holds, only the level's own budget tells; that is what a share is measured against where there is one. */
+void ledger_memory_stand(void *store, const struct ledger_ask *ask, int i, const struct ledger_sums *sums) {
+    struct standing s;
+    standing_of(store, ask, &s);
+    struct account *a = s.places[i].account;
+    struct owner *owner = s.owners[ask->scopes[i].level];
+    a->settled_nanousd = sums->settled_nanousd;
+    a->held_nanousd = sums->held_nanousd;
+    a->overrun_nanousd = sums->overrun_nanousd;
+    owner->held_nanousd = sums->held_nanousd > 0 ? (uint64_t)sums->held_nanousd : 0;
+}
+
 /* --- hold, raise, settle --- */
 
 static void owners_count(struct holding *h, int64_t delta, int calls) {

@@ -252,7 +252,7 @@ static const struct directive disclose_rows[] = {
     {"budget", TYPE_CUSTOM, 0, .offset = 0, .fallback = "team", .read = read_disclose_budget,
      .schema = "\"enum\": [\"none\", \"key\", \"team\", \"organization\"]",
      .prose = "The widest level that x-tollgate-budget-remaining may show."},
-    {"explain", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "false", WORDS("false", "!true"),
+    {"explain", TYPE_BOOL, 0, AT(conf, disclose.explain), .fallback = "false",
      .prose = "Whether x-tollgate-explain: 1 is answered."},
 };
 static const struct section disclose_section = {.name = "disclose", ROWS(disclose_rows), .size = sizeof(struct conf)};

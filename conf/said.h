@@ -379,7 +379,7 @@ struct conf {
         int64_t window_us, errors, samples, cool_down_us, cool_down_max_us; /* errors over FACTOR_ONE */
     } health;
     struct {
-        bool target, cost, attempts;
+        bool target, cost, attempts, explain;
         bool budget_key, budget_team, budget_organization; /* levels that x-tollgate-budget-remaining may show */
     } disclose;
     struct conf_alert *alerts;

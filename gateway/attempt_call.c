@@ -50,7 +50,7 @@ static void read_forwarded(struct request *r) {
     for (size_t i = 0; i < ARRAY_LEN(forwarded); i++) {
         if (forwarded[i].dialect != r->dialect)
             continue;
-        struct span value = http_field_get(exchange_head(r->client), forwarded[i].name, NULL);
+        struct span value = request_field(r, forwarded[i].name);
         const char *text = value.at ? arena_strdup(&r->arena, value) : forwarded[i].absent;
         if (text)
             r->forwarded[r->n_forwarded++] = (struct http_field){span_of(forwarded[i].name), span_of(text)};
@@ -71,7 +71,7 @@ static bool put_forwarded(struct request *r, struct span name, struct span value
 
 /* What a target must have for this key and call: no answer of one that has it not is given to them out of the cache. */
 static struct span required_tags(struct request *r) {
-    struct span said = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    struct span said = request_field(r, "x-tollgate-require");
     struct str out;
     str_init(&out, REQUEST_ARENA_MAX);
     for (size_t i = 0; i < r->key->n_require; i++)

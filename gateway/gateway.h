@@ -114,6 +114,7 @@ char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; re
 /* gateway/state/in_force.c: overrides that are over end; those whose value conf has changed, too. */
 void overrides_tick(struct gateway *g);
 void overrides_review(struct gateway *g);
+void overrides_look(struct gateway *g); /* the same without an end: what conf does not bear sleeps */
 void overrides_turn_off(struct gateway *g, const char *name); /* one that was ended */
 /* Conf's own values that a pin and a shift of the alias stand on, as numbers. */
 int64_t override_base_of_pin(const struct conf_alias *a);

@@ -12,6 +12,7 @@
  * has none of these ways. */
 #include "gateway/alerts/watch.h"
 #include "gateway/attempt.h"
+#include "gateway/explain.h"
 #include "gateway/gateway.h"
 
 #include <stdio.h>
@@ -171,7 +172,7 @@ enum walk step_hold(struct request *r) {
     if (r->rate.err) /* they were owed */
         return refuse_rate(r);
     if (!r->hold.err)
-        return go(r, STATE_ADMIT);
+        return r->explain ? explain_answer(r) : go(r, STATE_ADMIT);
     if (r->hedging)
         return hedge_refused(r);
     if (!goes_on(r))

@@ -166,7 +166,7 @@ static void put_retry(struct fields *f, const struct request *r) {
 }
 
 bool reply_is_stream(const struct request *r) {
-    return r->call.stream && !r->err && r->route->kind == ROUTE_CALL;
+    return r->call.stream && !r->explain && !r->err && r->route->kind == ROUTE_CALL;
 }
 
 static void put_all(struct fields *f, const struct request *r, bool whole) {

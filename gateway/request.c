@@ -97,7 +97,8 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     str_init(&r->upstream_id, 128);
     list_append(&g->by_state[STATE_HEAD], &r->in_state);
     map_put(&g->by_id, span_of(r->id), r);
-    exchange_set_user(client, r);
+    if (client)
+        exchange_set_user(client, r);
     return r;
 }
 
@@ -162,6 +163,10 @@ bool request_asks(struct request *r) {
 void request_answer(struct request *r, enum progress p) {
     if (p == PROGRESS_DONE)
         r->asking = false;
+}
+
+struct span request_field(const struct request *r, const char *name) {
+    return r->client ? http_field_get(exchange_head(r->client), name, NULL) : SPAN_NONE;
 }
 
 bool request_client_gone(struct request *r) {

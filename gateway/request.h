@@ -39,7 +39,7 @@
     X(RATE, rate, TO(ROUTE) | TO(REFUSE))                                                                              \
     X(ROUTE, route, TO(CACHE) | TO(REFUSE))                                                                            \
     X(CACHE, cache, TO(HOLD) | TO(STREAM) | TO(REFUSE))                                                                \
-    X(HOLD, hold, TO(ADMIT) | TO(SEND) | TO(REFUSE))                                                                   \
+    X(HOLD, hold, TO(ADMIT) | TO(SEND) | TO(SETTLE) | TO(REFUSE))                                                      \
     X(ADMIT, admit, TO(SEND) | TO(REFUSE))                                                                             \
     X(SEND, send, TO(STREAM) | TO(HOLD) | TO(REFUSE))                                                                  \
     X(STREAM, stream, TO(SETTLE))                                                                                      \
@@ -121,6 +121,7 @@ struct request {
     const struct conf_alias *alias;
     struct span captured;
     enum fallback fallback; /* x-tollgate-fallback */
+    bool explain;           /* x-tollgate-explain: told what would happen; nothing goes upstream */
     char *idempotency;      /* owned; its place in gateway->idempotent */
     struct conf_label labels[REQUEST_LABELS_MAX];
     size_t n_labels;
@@ -230,6 +231,8 @@ bool request_cancel(struct request *r);
 int64_t request_age_us(const struct request *r);
 /* What all tries cost so far, rounded up once. */
 int64_t request_spent_nanousd(const struct request *r);
+/* A field of its client's head; none without a client. */
+struct span request_field(const struct request *r, const char *name);
 enum walk refuse_saying(struct request *r, enum err e, const char *format, ...) printf_like(3, 4);
 
 /* The steps, one a state. */

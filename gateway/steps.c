@@ -178,7 +178,7 @@ enum walk step_rate(struct request *r) {
 
 static bool read_fallback(struct request *r, enum fallback *out) {
     static const char *const words[] = {"any", "same-model", "none"};
-    struct span value = http_field_get(exchange_head(r->client), "x-tollgate-fallback", NULL);
+    struct span value = request_field(r, "x-tollgate-fallback");
     *out = r->key->fallback;
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (span_is_nocase(value, words[i])) {
@@ -222,9 +222,10 @@ enum walk step_route(struct request *r) {
                           .alias = r->alias,
                           .captured = r->captured,
                           .wall_us = r->began_wall_us,
-                          .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
+                          .require = request_field(r, "x-tollgate-require")};
     if (r->unrouted)
         return end_unrouted(r);
+    r->explain |= r->conf->disclose.explain && span_is(request_field(r, "x-tollgate-explain"), "1");
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
@@ -234,7 +235,8 @@ enum walk step_route(struct request *r) {
     r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (r->unrouted)
         return end_unrouted(r);
-    gateway_count_call(r->gateway);
+    if (!r->explain)
+        gateway_count_call(r->gateway);
     r->at = 0;
     r->deadline_us = r->began_us + r->alias->deadline_us;
     if (r->plan.choices[0].rung > 0)
@@ -267,7 +269,7 @@ static void decide_cache(struct request *r) {
                             .headers = headers,
                             .n_headers = n_headers,
                             .ladder = ladder,
-                            .cache_control = http_field_get(exchange_head(r->client), "cache-control", NULL)};
+                            .cache_control = request_field(r, "cache-control")};
     cache_decide(r->conf, &ask, &r->cache_rule);
 }
 
@@ -344,6 +346,8 @@ static void look_up(struct request *r) {
 enum walk step_cache(struct request *r) {
     if (!r->asked && !r->cache_word) {
         decide_cache(r);
+        if (r->explain)
+            return go(r, STATE_HOLD);
         if (!r->cache_rule.may)
             return fetch_it(r, "bypass", false);
     }

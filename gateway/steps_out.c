@@ -1,6 +1,7 @@
 /* The steps on the way out: SEND to DONE. Served, refused, aborted, cached and failed requests all leave through the
  * same SETTLE and RELEASE. */
 #include "gateway/attempt.h"
+#include "gateway/explain.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
 
@@ -80,6 +81,8 @@ static void let_followers_go(struct request *r) {
 
 enum walk step_refuse(struct request *r) {
     r->doing = "refusing";
+    if (r->explain && !r->client_left && !r->cancelled)
+        return explain_answer(r);
     attempts_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
     let_followers_go(r);
     if (r->head_sent)
@@ -203,7 +206,7 @@ static void end_money(struct request *r) {
 static void count_it(struct request *r) {
     struct metrics *m = &r->gateway->metrics;
     const char *alias = r->alias ? r->alias->name : "", *target = "";
-    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL)
+    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->explain)
         return;
     if (r->alias && r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
         target = r->alias->pattern ? r->plan.choices[r->at].backend->name : r->plan.choices[r->at].target;

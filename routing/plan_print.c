@@ -32,13 +32,13 @@ static void print_rung(const struct plan *p, const struct choice *c, struct str 
     str_putc(out, '\n');
 }
 
-static void print_choices(const struct plan *p, struct str *out) {
+static void print_choices(const struct plan *p, const struct plan_sees *sees, struct str *out) {
     for (int i = 0; i < p->n; i++) {
         const struct choice *c = &p->choices[i];
         if (i == 0 || c->rung != p->choices[i - 1].rung)
             print_rung(p, c, out);
-        str_printf(out, "    %d. %s", i + 1, c->target);
-        if (c->key)
+        str_printf(out, "    %d. %s", i + 1, sees->targets ? c->target : "a target");
+        if (c->key && sees->keys)
             str_printf(out, ", key %s", c->key->name);
         str_printf(out, ": %s\n", c->why);
     }
@@ -52,17 +52,21 @@ static void print_nobody(const struct plan *p, struct str *out) {
     str_putc(out, '\n');
 }
 
-static void print_excluded(const struct plan *p, struct str *out) {
+static void print_excluded(const struct plan *p, const struct plan_sees *sees, struct str *out) {
     if (p->n_excluded > 0)
         str_puts(out, "  left out\n");
     for (int i = 0; i < p->n_excluded; i++)
-        str_printf(out, "    %s: %s [%s]\n", p->excluded[i].target, p->excluded[i].why,
-                   reason_text(p->excluded[i].reason));
+        if (sees->targets && sees->keys)
+            str_printf(out, "    %s: %s [%s]\n", p->excluded[i].target, p->excluded[i].why,
+                       reason_text(p->excluded[i].reason));
+        else
+            str_printf(out, "    %s [%s]\n", sees->targets ? p->excluded[i].target : "a target",
+                       reason_text(p->excluded[i].reason));
     if (p->n_forgotten > 0)
         str_printf(out, "    and %d more\n", p->n_forgotten);
 }
 
-static void print_words(const struct plan *p, struct str *out) {
+static void print_words(const struct plan *p, const struct plan_sees *sees, struct str *out) {
     str_printf(out, "alias %s: %zu rung%s, at most %d attempt%s\n", p->alias->name, p->alias->n_rungs,
                p->alias->n_rungs == 1 ? "" : "s", p->alias->attempts, p->alias->attempts == 1 ? "" : "s");
     if (p->arm.kind != ARM_NONE)
@@ -72,12 +76,12 @@ static void print_words(const struct plan *p, struct str *out) {
         put_reasons(p->skipped, out);
         str_putc(out, '\n');
     }
-    print_choices(p, out);
+    print_choices(p, sees, out);
     if (p->n == 0)
         print_nobody(p, out);
     if (p->n_cut > 0)
         str_printf(out, "  %d more could serve; a plan holds %d\n", p->n_cut, PLAN_MAX);
-    print_excluded(p, out);
+    print_excluded(p, sees, out);
 }
 
 static void json_reasons(const char *name, unsigned bits, struct str *out) {
@@ -92,10 +96,12 @@ static void json_reasons(const char *name, unsigned bits, struct str *out) {
     str_putc(out, ']');
 }
 
-static void json_choice(const struct choice *c, struct str *out) {
+static void json_choice(const struct choice *c, const struct plan_sees *sees, struct str *out) {
     str_putc(out, '{');
-    json_put_str(out, "target", c->target);
-    json_put_str(out, "key", c->key ? c->key->name : NULL);
+    if (sees->targets)
+        json_put_str(out, "target", c->target);
+    if (sees->keys)
+        json_put_str(out, "key", c->key ? c->key->name : NULL);
     json_put_i64(out, "rung", c->rung + 1);
     json_put_bool(out, "degraded", c->degraded);
     json_reasons("only_for", c->only_for, out);
@@ -103,15 +109,17 @@ static void json_choice(const struct choice *c, struct str *out) {
     str_putc(out, '}');
 }
 
-static void json_exclusion(const struct exclusion *e, struct str *out) {
+static void json_exclusion(const struct exclusion *e, const struct plan_sees *sees, struct str *out) {
     str_putc(out, '{');
-    json_put_str(out, "target", e->target);
-    json_put_str(out, "why", e->why);
+    if (sees->targets)
+        json_put_str(out, "target", e->target);
+    if (sees->targets && sees->keys)
+        json_put_str(out, "why", e->why);
     json_put_str(out, "reason", e->reason == REASON_N ? NULL : reason_names[e->reason]);
     str_putc(out, '}');
 }
 
-static void print_json(const struct plan *p, struct str *out) {
+static void print_json(const struct plan *p, const struct plan_sees *sees, struct str *out) {
     str_putc(out, '{');
     json_put_str(out, "alias", p->alias->name);
     json_put_i64(out, "rungs", (int64_t)p->alias->n_rungs);
@@ -122,7 +130,7 @@ static void print_json(const struct plan *p, struct str *out) {
     str_putc(out, '[');
     for (int i = 0; i < p->n; i++) {
         str_puts(out, i ? "," : "");
-        json_choice(&p->choices[i], out);
+        json_choice(&p->choices[i], sees, out);
     }
     str_putc(out, ']');
     json_put_i64(out, "cut", p->n_cut);
@@ -130,7 +138,7 @@ static void print_json(const struct plan *p, struct str *out) {
     str_putc(out, '[');
     for (int i = 0; i < p->n_excluded; i++) {
         str_puts(out, i ? "," : "");
-        json_exclusion(&p->excluded[i], out);
+        json_exclusion(&p->excluded[i], sees, out);
     }
     str_putc(out, ']');
     json_put_i64(out, "excluded_more", p->n_forgotten);
@@ -138,9 +146,9 @@ static void print_json(const struct plan *p, struct str *out) {
     str_putc(out, '}');
 }
 
-void plan_print(const struct plan *p, bool as_json, struct str *out) {
+void plan_print(const struct plan *p, const struct plan_sees *sees, bool as_json, struct str *out) {
     if (as_json)
-        print_json(p, out);
+        print_json(p, sees, out);
     else
-        print_words(p, out);
+        print_words(p, sees, out);
 }

@@ -13,6 +13,10 @@ struct routing *routing_new(uint64_t seed) {
     return r;
 }
 
+void routing_seed(struct routing *r, uint64_t seed) {
+    r->random = seed;
+}
+
 void routing_free(struct routing *r) {
     if (!r)
         return;

@@ -10,6 +10,7 @@
 #define TOLLGATE_ROUTING_H
 
 #include "conf/conf.h"
+#include "gateway/base/json.h"
 #include "gateway/base/usage.h"
 
 #define PLAN_MAX 32          /* choices of one plan; more lanes are cut, and the plan says so */
@@ -17,6 +18,7 @@
 
 struct routing;
 struct routing *routing_new(uint64_t seed); /* seed of all draws; 0: from the system */
+void routing_seed(struct routing *r, uint64_t seed); /* of the draws to come; not 0 */
 void routing_free(struct routing *r);
 
 /* On which side of an experiment a call stands. It may change the answer, so it goes into the cache key (by the ladder
@@ -165,7 +167,16 @@ struct lane_view {
 void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct lane_view *v, void *user), void *user);
 
 /* The plan in words (text) or JSON, for `tollgate explain` and x-tollgate-explain. */
-void plan_print(const struct plan *p, bool as_json, struct str *out);
+struct plan_sees {
+    bool targets; /* false: neither names of targets nor reasons that may hold one */
+    bool keys;    /* names of provider keys */
+};
+void plan_print(const struct plan *p, const struct plan_sees *sees, bool as_json, struct str *out);
+
+/* What health knows, as a JSON array whose times are distances from now, and back into an empty room: for `tollgate
+ * explain --state`. False: it is none; the room is to be thrown away. */
+void routing_put_state(const struct routing *r, int64_t now_us, struct str *out);
+must_check bool routing_take_state(struct routing *r, struct json state, int64_t now_us);
 
 /* SHA-256 over the ladder: sorted set of (backend name, protocol, url, model) of all rungs that are not degraded,
  * without weights, policy, keys and timeouts, and the arm where it has a target of its own; part of the cache key. */

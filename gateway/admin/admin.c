@@ -2,6 +2,7 @@
 #include "gateway/admin/admin.h"
 
 #include "gateway/admin/rows.h"
+#include "gateway/explain.h"
 #include "gateway/gateway.h"
 #include "gateway/ledger.h"
 #include "gateway/state/override.h"
@@ -180,6 +181,10 @@ static void get_targets(struct admin_call *c) {
     admin_answer_list(c, &list);
 }
 
+static void get_state(struct admin_call *c) {
+    explain_put_state(c->gateway, &c->out);
+}
+
 static void get_config(struct admin_call *c) {
     c->type = "text/plain";
     conf_print_effective(c->gateway->conf, &c->out);
@@ -274,6 +279,7 @@ static const struct admin_route routes[] = {
     {"GET", "/admin/spend", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), admin_get_spend},
     {"GET", "/admin/budgets", CAN(OPERATOR) | CAN(FINANCE) | CAN(VIEWER), get_budgets},
     {"GET", "/admin/targets", CAN(OPERATOR) | CAN(VIEWER), get_targets},
+    {"GET", "/admin/state", CAN(OPERATOR) | CAN(VIEWER), get_state},
     {"GET", "/admin/config", CAN(OPERATOR) | CAN(AUDITOR), get_config},
     {"GET", "/admin/audit/head", CAN(OPERATOR) | CAN(AUDITOR), get_audit_head},
     {"POST", "/admin/audit/shred", CAN(OPERATOR), admin_post_shred},

@@ -1,7 +1,9 @@
 /* tollgate explain: what would happen to a call and why, from the same code that decides. Calls nothing. */
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
 
+#include "gateway/explain.h"
 #include "gateway/gateway.h"
 #include "gateway/needs.h"
 
@@ -13,10 +15,14 @@
 #define FILE_BODY_MAX (32 << 20)
 
 static const char usage[] =
-    "usage: tollgate explain [-c FILE] --team T --model M [--body FILE] [--endpoint NAME] [--format text|json]\n";
+    "usage: tollgate explain [-c FILE] --team T --model M [--body FILE] [--endpoint NAME] [--key ID]\n"
+    "                        [--state URL] [--seed N] [--format text|json]\n"
+    "What would happen to a call, and why, from the code that decides. Calls nothing.\n"
+    "  --state URL  with the health, overrides and budgets of the gateway whose admin port this is\n"
+    "  --seed N     of weighted draws (default 1)\n";
 
 struct explain {
-    const char *conf_path, *team, *model, *body_path, *endpoint;
+    const char *conf_path, *team, *model, *body_path, *endpoint, *key_id;
     bool json;
     struct conf *conf;
     struct arena arena;
@@ -26,7 +32,8 @@ struct explain {
     struct conf_key key; /* a key of the team with no limits of its own */
     const struct conf_alias *alias;
     struct span captured;
-    struct plan plan;
+    const char *state; /* URL of a running gateway's admin port; NULL: all is well and nothing is spent */
+    uint64_t seed;
 };
 
 static int fail(const char *format, const char *what) {
@@ -78,60 +85,47 @@ static int parse_call(struct explain *e) {
     return 0;
 }
 
-static void put_cost(struct explain *e, struct str *out) {
-    for (int i = 0; i < e->plan.n; i++) {
-        const struct choice *c = &e->plan.choices[i];
-        struct price price = conf_price(e->conf, c->backend, c->model, clock_wall_us());
-        struct conf_model facts = conf_model_facts(e->conf, c->backend, c->model);
-        struct bound bound;
-        char text[MONEY_TEXT_MAX];
-        budget_bound(e->conf, &price, &e->call.size, &facts, &bound);
-        str_printf(out, "hold on %s: ", c->target);
-        if (bound.why[0])
-            str_printf(out, "no bound: %s; refused with 403 price_unknown where a budget applies\n", bound.why);
-        else
-            str_printf(out, "at most %s USD (%" PRId64 " input and %" PRId64 " output tokens; price %s)\n",
-                       money_text(bound.nanousd, text), bound.in_tok, bound.out_tok, price.digest);
-    }
+/* The last word of an explanation: its JSON, or the words in it. */
+static int print(struct explain *e, struct span said) {
+    struct json v;
+    if (!json_check(said, JSON_DEPTH_MAX, &v, NULL))
+        return fail("%s", "the explanation is too long");
+    bool refused = json_is(json_get(v, "decision"), "refused");
+    struct span words = e->json ? said : json_text(json_get(v, "words"), &e->arena);
+    fwrite(words.at, 1, words.n, stdout);
+    return refused;
 }
 
-static void put_cache(struct explain *e, struct str *out) {
-    uint8_t ladder[SHA256_BYTES];
-    char scope[128];
-    struct cache_rule rule;
-    routing_ladder_digest(e->alias, e->captured, &e->plan.arm, ladder);
-    snprintf(scope, sizeof(scope), "team:%s", e->team);
-    struct cache_ask ask = {.alias = e->alias,
-                            .traits = &e->call.traits,
-                            .scope = scope,
-                            .endpoint = endpoint_row(e->at)->name,
-                            .dialect = "openai",
-                            .body = e->call.body,
-                            .ladder = ladder};
-    cache_decide(e->conf, &ask, &rule);
-    str_printf(out, "cache: %s%s\n", rule.may ? "yes" : "no, ", rule.may ? "" : rule.why);
+static int take_state(struct explain *e, struct gateway *g) {
+    struct str state, why;
+    struct json v;
+    str_init(&state, FILE_BODY_MAX);
+    str_init(&why, REPORT_MAX);
+    int status = admin_ask(e->conf, e->state, "GET", "/admin/state", SPAN_NONE, &state, &why);
+    bool good =
+        status == 200 && json_check(str_span(&state), JSON_DEPTH_MAX, &v, NULL) && explain_take_state(g, &e->key, v);
+    if (good && !json_is(json_get(v, "conf_digest"), e->conf->digest))
+        fprintf(stderr, "tollgate explain: the gateway runs another conf than %s\n", e->conf_path);
+    str_fini(&state);
+    if (!good)
+        fail(why.n ? "%s" : "%s gave no state: is a gateway of this version there, and the token its own?",
+             why.n ? why.at : e->state);
+    str_fini(&why);
+    return !good;
 }
 
 static int decide(struct explain *e) {
-    struct needs needs = {
-        .conf = e->conf, .key = &e->key, .alias = e->alias, .captured = e->captured, .wall_us = clock_wall_us()};
-    struct routing *routing = routing_new(1);
-    struct budget *budget = budget_new();
-    needs_of_call(&e->call, budget, &needs);
-    budget_free(budget);
-    enum err err = routing_plan(routing, &needs, clock_mono_us(), &e->arena, &e->plan);
-    if (!e->json)
-        str_printf(&e->out, "alias: %s\n", e->alias->name);
-    plan_print(&e->plan, e->json, &e->out);
-    if (!e->json && err)
-        str_printf(&e->out, "refused: %d %s\n", err_row(err)->status, err_code(err));
-    if (!e->json && !err) {
-        put_cost(e, &e->out);
-        put_cache(e, &e->out);
+    struct gateway *g = explain_house(e->conf, e->seed ? e->seed : 1);
+    int status = e->state ? take_state(e, g) : 0;
+    if (!status) {
+        struct request *r = explain_request(g, &e->key, &e->call, e->alias, e->captured);
+        r->explain = true;
+        explain_walk(r);
+        status = print(e, str_span(&r->out));
+        explain_request_free(r);
     }
-    routing_free(routing);
-    fputs(e->out.at ? e->out.at : "", stdout);
-    return err ? 1 : 0;
+    explain_house_free(g);
+    return status;
 }
 
 static int explain(struct explain *e) {
@@ -150,6 +144,11 @@ static int explain(struct explain *e) {
     e->key = conf_key_plain(conf_find_team(e->conf, span_of(e->team)), "explain", "explain");
     if (!e->key.team)
         return fail("there is no team '%s'", e->team);
+    const struct conf_key *named = e->key_id ? map_find(&e->conf->keys_by_id, span_of(e->key_id)) : NULL;
+    if (e->key_id && (!named || named->team != e->key.team))
+        return fail("the team has no key '%s'", e->key_id);
+    if (named)
+        e->key = *named;
     if (parse_call(e))
         return 1;
     e->alias = conf_find_alias(e->conf, e->call.model, &e->captured);
@@ -160,16 +159,21 @@ static int explain(struct explain *e) {
 
 int cli_explain(int argc, char **argv) {
     struct explain e = {.conf_path = CONF_DEFAULT, .endpoint = "chat"};
-    const char *format = "text";
+    const char *format = "text", *seed = NULL;
+    int64_t number = 0;
     static const char *const formats[] = {"text", "json"};
-    const struct argument options[] = {{"-c", &e.conf_path, NULL},        {"--team", &e.team, NULL},
-                                       {"--model", &e.model, NULL},       {"--body", &e.body_path, NULL},
-                                       {"--endpoint", &e.endpoint, NULL}, {"--format", &format, NULL}};
+    const struct argument options[] = {
+        {"-c", &e.conf_path, NULL},     {"--team", &e.team, NULL},         {"--model", &e.model, NULL},
+        {"--body", &e.body_path, NULL}, {"--endpoint", &e.endpoint, NULL}, {"--format", &format, NULL},
+        {"--state", &e.state, NULL},    {"--seed", &seed, NULL},           {"--key", &e.key_id, NULL}};
     int status;
     if (!arguments_only(argc, argv, options, ARRAY_LEN(options), usage, &status))
         return status;
     if (!argument_is_one_of(format, formats, ARRAY_LEN(formats), "format"))
         return ARGUMENTS_WRONG;
+    if (seed && (!span_to_i64(span_of(seed), &number) || number <= 0))
+        return fail("--seed is a whole number above 0, not '%s'", seed);
+    e.seed = (uint64_t)number;
     e.json = strcmp(format, "json") == 0;
     arena_init(&e.arena, FILE_BODY_MAX);
     str_init(&e.body, FILE_BODY_MAX);

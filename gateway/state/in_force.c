@@ -205,6 +205,11 @@ void overrides_review(struct gateway *g) {
     overrides_judge(g->overrides, g->conf, clock_wall_us(), &judge);
 }
 
+void overrides_look(struct gateway *g) {
+    struct override_judge judge = {stands, turn, on_conf_won, false, g};
+    overrides_judge(g->overrides, g->conf, clock_wall_us(), &judge);
+}
+
 void overrides_tick(struct gateway *g) {
     int64_t now_us = clock_wall_us();
     overrides_expire(g->overrides, now_us, on_over, g);

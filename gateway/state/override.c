@@ -325,6 +325,15 @@ enum err overrides_take(struct overrides *o, const struct conf *c, struct span l
     return ERR_NONE;
 }
 
+bool overrides_read(struct overrides *o, struct span line, int64_t now_us) {
+    struct override v;
+    if (!read_line(line, &v))
+        return false;
+    if (now_us < v.until_us)
+        keep(o, &v);
+    return true;
+}
+
 static void judge_one(struct overrides *o, const struct conf *c, struct override *v, int64_t now_us,
                       const struct override_judge *j) {
     bool stands = j->stands(v, j->user), wins = !stands && !v->dormant && j->ends;

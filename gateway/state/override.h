@@ -53,6 +53,8 @@ void overrides_on_line(struct overrides *o, void (*on_line)(struct span line, vo
 void overrides_lines(const struct overrides *o, void (*see)(struct span line, void *user), void *user);
 /* A line of another gateway: kept, durable, when it is news, and dormant until it is judged. ERR_INVALID: no override. */
 must_check enum err overrides_take(struct overrides *o, const struct conf *c, struct span line, int64_t now_us);
+/* A line of another place, for looking at it alone: nothing is kept in state. False: it is none. */
+must_check bool overrides_read(struct overrides *o, struct span line, int64_t now_us);
 /* Whether each stands on the value that conf has. What does not any more ends where `ends` says so, and sleeps elsewhere;
  * what does again, or for the first time, is in force. `turn` is told of every one, so that it may be told again. */
 struct override_judge {

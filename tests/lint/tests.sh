@@ -100,6 +100,9 @@ gateway/net/front_client.c test_front.c the four files of the front, against raw
 gateway/net/front_exchange.c test_front.c the same
 gateway/net/fields.c test_front.c the same
 gateway/net/http1_head.c test_http1.c two files of one framing
+gateway/explain_house.c test_explain.c the house that is asked is the one that is told
+gateway/cli/explain.c test_explain.c what it prints is what the house said
+routing/snapshot.c test_explain.c what is written decides as it did when it is read
 gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shell sees them
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
@@ -121,7 +124,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
  keeper keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force admin_client attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force admin_client attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

@@ -20,7 +20,7 @@ static const char *print(struct hand *h, bool as_json) {
     static struct str out;
     str_fini(&out);
     str_init(&out, 1 << 16);
-    plan_print(&h->plan, as_json, &out);
+    plan_print(&h->plan, &(struct plan_sees){true, true}, as_json, &out);
     cr_assert_not(out.over);
     return out.at;
 }
@@ -74,5 +74,24 @@ Test(plan_print, the_json_is_whole_and_says_the_same) {
     struct json out = json_at(json_get(doc, "excluded"), 0);
     cr_expect(json_is(json_get(out, "target"), "off/m"));
     cr_expect(json_is(json_get(out, "reason"), "unavailable"));
+    hand_free(h);
+}
+
+Test(plan_print, whoever_may_not_see_targets_is_told_none_by_any_word) {
+    struct hand *h = make();
+    struct str out;
+    str_init(&out, 1 << 16);
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    for (int json = 0; json < 2; json++)
+        plan_print(&h->plan, &(struct plan_sees){false, false}, json, &out);
+    cr_expect_null(strstr(out.at, "openai"), "%s", out.at);
+    cr_expect(!strstr(out.at, "local") && !strstr(out.at, "OPENAI_API_KEY") && !strstr(out.at, "key1"), "%s", out.at);
+    cr_expect_not_null(strstr(out.at, "1. a target: only target"));
+    cr_expect_not_null(strstr(out.at, "a target [unavailable]"));
+    str_clear(&out);
+    for (int json = 0; json < 2; json++)
+        plan_print(&h->plan, &(struct plan_sees){true, false}, json, &out);
+    cr_expect(strstr(out.at, "openai/m") && !strstr(out.at, "key1"), "%s", out.at);
+    str_fini(&out);
     hand_free(h);
 }
