@@ -1,3 +1,4 @@
+#!/bin/bash
 # Shared by the benchmarks: what is measured is noted in $DIR/figures, one line "target figure value" each; a figure is the
 # median over the rounds. PORT_OF and PID_OF say where a target is.
 HZ=$(getconf CLK_TCK)
