@@ -91,7 +91,7 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
     if (!ops)
         return false;
     d->model = model_open(o->directory, o->dtype, why);
-    if (!d->model || !decode_plan_make(o, &d->model->config, &d->plan, why))
+    if (!d->model || !decode_plan_make(o, d->model, ops, &d->plan, why))
         return false;
     d->tokenizer = tokenizer_open(o->directory, &d->model->config, why);
     if (!d->tokenizer || !template_open(&d->template, o->directory, d->tokenizer, why))
