@@ -15,7 +15,7 @@ LDFLAGS += -fsanitize=$(SAN)
 endif
 
 # Rooms in dependency order: the floor knows nobody, the hall knows all.
-ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway gateway/finance gateway/cli
+ROOMS := gateway/base conf routing cache budget audit backends backends/decode gateway/net gateway/redis gateway/state gateway/workers gateway/alerts gateway gateway/admin gateway/finance gateway/cli
 OBJ := $(patsubst %.c,$(BUILD)/%.o,$(foreach room,$(ROOMS),$(wildcard $(room)/*.c))) $(BUILD)/budget/lua.o
 MAIN := $(BUILD)/gateway/main.o
 LIB := $(BUILD)/libtollgate.a

@@ -111,6 +111,7 @@ struct audit_record {
     int64_t list_nanousd;  /* the same at list price, without price_factor; 0: the same amount */
     int64_t saved_nanousd; /* what an answer from the cache would have cost; 0: nothing */
     bool estimated, overrun, aborted, stream;
+    const char *arm;      /* of an experiment: "stable", "canary", "pinned"; NULL: there is none */
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
     const char *upstream_id;
@@ -230,7 +231,7 @@ must_check bool audit_check(const struct audit_check *o, struct audit_verdict *o
 /* The same without anchored heads. */
 must_check bool audit_verify(const char *directory, const char *public_key, struct audit_verdict *out, struct str *why);
 
-/* Records on their own, with what proves to a third party that they stand in the log (README.md has the recipe). */
+/* Records on their own, with what proves to a third party that they stand in the log (audit/README.md has the recipe). */
 struct audit_line;
 struct audit_export {
     const char *directory, *into; /* a folder, made if it is not there; nothing in it is overwritten */

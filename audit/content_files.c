@@ -115,7 +115,7 @@ enum audit_stored audit_stored_read(const char *directory, const struct audit_pl
 
 /* ---- destroying ---- */
 
-/* The bytes themselves, as far as the disk lets anybody say that: see README.md. */
+/* The bytes themselves, as far as the disk lets anybody say that: see audit/README.md. */
 static bool destroy(const char *path) {
     static const char zeros[CONTENT_KEY_FILE_MAX];
     struct stat st;

@@ -251,6 +251,17 @@ static const struct directive cache_rule_rows[] = {
 };
 static const struct section cache_rule_section = {
     .name = "alias_cache", ROWS(cache_rule_rows), .size = sizeof(struct conf_cache_rule), .done = cache_rule_done};
+static const struct directive canary_rows[] = {
+    {"target", TYPE_MODEL, REQUIRED, AT(conf_canary, target.name),
+     .prose = "Who answers them; the ladder stands below."},
+    {"percent", TYPE_OF_HUNDRED, REQUIRED, AT(conf_canary, share), .min = 0, .max = FACTOR_ONE,
+     .prose = "How many of a hundred; moved at run time by alias shift and revert."},
+    {"by", TYPE_WORD, 0, AT(conf_canary, by), .fallback = "team", WORDS("team", "key", "label"),
+     .prose = "Whose calls stay together on one side."},
+    {"label", TYPE_NAME, 0, AT(conf_canary, label), .prose = "by label: which; a call without it is not in the share."},
+};
+static const struct section canary_section = {
+    .name = "canary", ROWS(canary_rows), .size = sizeof(struct conf_canary), .done = canary_done};
 static const struct directive alias_rows[] = {
     {"ladder", TYPE_LIST, REQUIRED, LIST_AT(conf_alias, rungs), .section = &rung_section,
      .prose = "Rungs, best first."},
@@ -262,7 +273,8 @@ static const struct directive alias_rows[] = {
     {"cache", TYPE_SECTION, 0, AT(conf_alias, cache), .section = &cache_rule_section,
      .prose = "Whether answers may be given again; embeddings are on unless said."},
     LATER("shadow", "A copy of the traffic to another target."),
-    LATER("canary", "A share of the traffic to another target."),
+    {"canary", TYPE_SECTION, 0, AT(conf_alias, canary), .section = &canary_section,
+     .prose = "A share of the traffic to another target."},
 };
 const struct section alias_section = {
     .name = "alias",

@@ -118,6 +118,15 @@ struct conf_cache_rule {
     bool seeded, replay;
 };
 
+/* A share of an alias's calls that another target answers first. */
+enum conf_canary_by { CANARY_BY_TEAM, CANARY_BY_KEY, CANARY_BY_LABEL };
+struct conf_canary {           /* target.name NULL: none */
+    struct conf_target target; /* first: it is read as one */
+    int64_t share;             /* over FACTOR_ONE */
+    int by;                    /* enum conf_canary_by: whose name is hashed */
+    const char *label;         /* by label: its name; NULL otherwise */
+};
+
 struct conf_alias {
     const char *name; /* may hold one '*' */
     bool pattern;
@@ -126,6 +135,7 @@ struct conf_alias {
     int attempts;
     int64_t deadline_us;
     struct conf_cache_rule cache;
+    struct conf_canary canary;
 };
 
 /* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */

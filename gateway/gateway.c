@@ -3,21 +3,22 @@
 #include "gateway/gateway.h"
 #include "gateway/house.h"
 #include "gateway/ledger.h"
-#include "gateway/override.h"
+#include "gateway/state/override.h"
 
 #include "gateway/engines.h"
+#include "gateway/workers/engine_door.h"
 
-#include "gateway/alert.h"
+#include "gateway/alerts/alert.h"
+#include "gateway/alerts/watch.h"
 #include "gateway/content.h"
-#include "gateway/keys.h"
 #include "gateway/lookup.h"
-#include "gateway/peers.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
-#include "gateway/shared.h"
-#include "gateway/state.h"
-#include "gateway/watch.h"
-#include "gateway/worker.h"
+#include "gateway/state/keys.h"
+#include "gateway/state/shared.h"
+#include "gateway/state/state.h"
+#include "gateway/workers/peers.h"
+#include "gateway/workers/worker.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -379,7 +380,7 @@ static struct gateway *open_house(struct gateway *g, struct str *why) {
     start_events(g);
     if (state_make(conf, why) && load_overrides(g, why) && have_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
-        listen_all(g, why) && engines_open(g, why) && open_audit(g, why)) {
+        listen_all(g, why) && engines_open(g, why) && open_audit(g, why) && engine_door_open(g, why)) {
         peers_open(g);
         return g;
     }
@@ -449,6 +450,7 @@ void gateway_close(struct gateway *g) {
     finance_stop(g);
     lookups_stop(g);
     adapters_stop(g);
+    engine_door_close(g);
     peers_close(g);
     if (g->audit) {
         cut_off(g);

@@ -11,7 +11,7 @@
 #include "gateway/base/redis.h"
 #include "gateway/metrics.h"
 #include "gateway/request.h"
-#include "gateway/state.h"
+#include "gateway/state/state.h"
 
 #define TOLLGATE_VERSION "0.1.0"
 #define RETRY_WINDOW_US (10 * US_PER_S)
@@ -20,6 +20,7 @@
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;
+struct engine_door;
 struct peers;
 struct worker_start;
 
@@ -40,6 +41,7 @@ struct gateway {
     int worker, workers;                         /* which one this is, of how many */
     const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
     struct peers *peers;                         /* NULL: no other workers */
+    struct engine_door *engine_door;             /* worker 0's, where others ask its engines; NULL: there are none */
     struct conf *prepared;                       /* counted: a reload that all workers are asked about; NULL */
     struct map engines;                          /* backend name -> struct decode * */
     struct list by_state[STATE_N];
@@ -77,7 +79,7 @@ struct gateway {
 
 /* Builds the house and listens. NULL with sentences in `why`. */
 struct gateway *gateway_open(const char *conf_path, struct str *why);
-/* The same as one of several workers (gateway/parent.h); `start` outlives it. */
+/* The same as one of several workers (gateway/workers/parent.h); `start` outlives it. */
 struct gateway *gateway_open_worker(const struct worker_start *start, struct str *why);
 void gateway_run(struct gateway *g);
 void gateway_close(struct gateway *g);
@@ -103,27 +105,27 @@ void gateway_count_call(struct gateway *g);
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);
 
-/* gateway/news.c: what budgets have to tell, to the log, the metrics and the audit log. */
+/* gateway/alerts/news.c: what budgets have to tell, to the log, the metrics and the audit log. */
 void gateway_hear_news(struct gateway *g);
 #define NEWS_SHARE_MAX 24
 char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
 
-/* gateway/admin_acts.c: overrides that are over end; those whose value conf has changed, too. */
+/* gateway/admin/admin_acts.c: overrides that are over end; those whose value conf has changed, too. */
 void overrides_tick(struct gateway *g);
 void overrides_review(struct gateway *g);
 
-/* gateway/anchor.c: heads of the log with those who keep them elsewhere. */
+/* gateway/alerts/anchor.c: heads of the log with those who keep them elsewhere. */
 #define ANCHOR_FILES_MAX 8
 void gateway_anchor(struct span head_line, void *gateway);
 size_t gateway_anchor_files(const struct conf *c, const char *files[ANCHOR_FILES_MAX]);
 
-/* gateway/admin.c */
+/* gateway/admin/admin.c */
 void metrics_on_head(struct exchange *x, void *gateway); /* of the port that has /metrics alone, without a token */
 void admin_on_head(struct exchange *x, void *gateway);
 void admin_on_change(struct exchange *x, void *gateway);
 bool gateway_ready(const struct gateway *g, struct str *json); /* may be NULL */
 int64_t requests_in_flight(const struct gateway *g);
-/* gateway/admin_finance.c */
+/* gateway/admin/admin_finance.c */
 void adapters_stop(struct gateway *g); /* waits until they are answered */
 void finance_stop(struct gateway *g);  /* ends every job; its callers are told */
 

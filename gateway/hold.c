@@ -10,9 +10,9 @@
  *
  * and else 402. A bound that money does not limit (hold shares, a price that is unknown, a ledger that cannot promise)
  * has none of these ways. */
+#include "gateway/alerts/watch.h"
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
-#include "gateway/watch.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * old one settled stays settled. */
 #include "gateway/ledger.h"
 
-#include "gateway/state.h"
+#include "gateway/state/state.h"
 
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
  * names times statuses. */
 #include "gateway/metrics.h"
 
+#include "gateway/admin/sums.h"
 #include "gateway/gateway.h"
-#include "gateway/peers.h"
-#include "gateway/sums.h"
+#include "gateway/workers/peers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* One conf after the other: read, compared with the running one, swapped in whole or refused whole. Always true here: what
  * runs keeps the conf it began with; a conf that is prepared has changed nothing that dropping it does not change back. */
+#include "gateway/alerts/watch.h"
 #include "gateway/gateway.h"
 #include "gateway/house.h"
-#include "gateway/keys.h"
-#include "gateway/watch.h"
+#include "gateway/state/keys.h"
 
 struct conf *conf_read(const char *path, struct str *why) {
     struct conf_report report;

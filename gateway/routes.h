@@ -39,7 +39,7 @@ void answer_key(struct request *r);
 void answer_key_info(struct request *r);
 void answer_request(struct request *r);
 
-/* gateway/self_service.c: keys that owners make for their team. */
+/* gateway/state/self_service.c: keys that owners make for their team. */
 void answer_keys(struct request *r);
 void answer_key_end(struct request *r);
 

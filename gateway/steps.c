@@ -1,11 +1,12 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
+#include "gateway/alerts/watch.h"
+#include "gateway/arm.h"
 #include "gateway/attempt.h"
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
-#include "gateway/keys.h"
-#include "gateway/override.h"
 #include "gateway/routes.h"
-#include "gateway/watch.h"
+#include "gateway/state/keys.h"
+#include "gateway/state/override.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
@@ -203,6 +204,7 @@ enum walk step_route(struct request *r) {
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
+    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
     enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (e)
         return refuse_route(r, e);
@@ -224,8 +226,8 @@ static void decide_cache(struct request *r) {
     bool by_key = r->alias->cache.scope_key;
     const struct endpoint_row *row = endpoint_row(r->call.endpoint);
     snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
-    routing_ladder_digest(r->alias, r->captured, ladder);
-    engines_identify(r->gateway, r->alias, r->captured, ladder);
+    routing_ladder_digest(r->alias, r->captured, &r->plan.arm, ladder);
+    engines_identify(r->gateway, r->alias, r->captured, &r->plan.arm, ladder);
     if (!attempt_forwarded(r, headers, &n_headers)) {
         r->cache_rule = (struct cache_rule){.why = "too-large"};
         return;

@@ -17,8 +17,7 @@ int64_t request_spent_nanousd(const struct request *r) {
 /* ---- SEND ---- */
 
 static enum walk give_up_waiting(struct request *r, enum outcome outcome, const char *why, enum err e) {
-    if (r->attempt)
-        attempt_cancel(r, outcome, why);
+    attempts_cancel(r, outcome, why);
     return refuse(r, e);
 }
 
@@ -55,7 +54,7 @@ enum walk step_send(struct request *r) {
     if (!r->attempt && !attempt_start(r))
         return attempt_next_or_give_up(r);
     r->doing = "waiting for the first content";
-    attempt_pump(r);
+    attempts_pump(r);
     if (r->answer->content)
         return go(r, STATE_STREAM);
     return r->attempt ? WALK_WAIT : attempt_next_or_give_up(r);
@@ -81,8 +80,7 @@ static void let_followers_go(struct request *r) {
 
 enum walk step_refuse(struct request *r) {
     r->doing = "refusing";
-    if (r->attempt)
-        attempt_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
+    attempts_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
     let_followers_go(r);
     if (r->head_sent)
         relay_fail(r);
@@ -165,7 +163,7 @@ static bool may_keep(const struct request *r) {
     const struct answer *a = r->answer;
     bool no_finish = a->finish == FINISH_NONE && r->call.traits.always; /* embeddings and counts have none to say */
     bool good_finish = no_finish || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
-    bool first_rung = r->at >= 0 && r->plan.choices[r->at].rung == 0 && !r->plan.choices[r->at].degraded;
+    bool first_rung = r->at >= 0 && plan_is_first_rung(&r->plan, &r->plan.choices[r->at]);
     return a->ended && !a->err && a->keeping && !a->no_store && good_finish && first_rung && r->down == REASON_N &&
            !r->cache_rule.no_keep;
 }

@@ -1,5 +1,5 @@
 /* Commands to a Redis and what it answers: the door through which budget/, cache/ and the shared state speak to it. The
- * hall implements it over its loop (gateway/redis.c); a test may stand a table behind it.
+ * hall implements it over its loop (gateway/redis/redis.c); a test may stand a table behind it.
  *
  *     redis_send, redis_run (a script) -> queued, pipelined -> reply, LATE, LOST -> call->done
  *                                       `-> DOWN at once: no connection, or the breaker is open

@@ -2,7 +2,7 @@
  * here: the token is sent to the address that conf or the operator named, and nowhere else. */
 #include "gateway/cli/admin_client.h"
 
-#include "gateway/state.h"
+#include "gateway/state/state.h"
 
 #include <errno.h>
 #include <netdb.h>

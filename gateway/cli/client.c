@@ -3,8 +3,8 @@
 #include "gateway/cli/client.h"
 
 #include "conf/conf.h"
-#include "gateway/http.h"
-#include "gateway/state.h"
+#include "gateway/net/http.h"
+#include "gateway/state/state.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -4,7 +4,7 @@
 
 #include "conf/conf.h"
 #include "gateway/base/clock.h"
-#include "gateway/override.h"
+#include "gateway/state/override.h"
 
 #include <stdio.h>
 

@@ -98,7 +98,7 @@ static void put_cache(struct explain *e, struct str *out) {
     uint8_t ladder[SHA256_BYTES];
     char scope[128];
     struct cache_rule rule;
-    routing_ladder_digest(e->alias, e->captured, ladder);
+    routing_ladder_digest(e->alias, e->captured, &e->plan.arm, ladder);
     snprintf(scope, sizeof(scope), "team:%s", e->team);
     struct cache_ask ask = {.alias = e->alias,
                             .traits = &e->call.traits,

@@ -3,8 +3,8 @@
 #include "gateway/cli/cli.h"
 
 #include "gateway/gateway.h"
-#include "gateway/parent.h"
-#include "gateway/state.h"
+#include "gateway/state/state.h"
+#include "gateway/workers/parent.h"
 
 #include <stdio.h>
 

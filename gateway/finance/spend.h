@@ -26,6 +26,7 @@
     X(FAMILY, "client_family", "client_family")                                                                        \
     X(END_USER, "end_user", "end_user")                                                                                \
     X(ALIAS, "alias", "alias")                                                                                         \
+    X(ARM, "arm", "arm")                                                                                               \
     X(MODEL, "model", "model")                                                                                         \
     X(ENDPOINT, "endpoint", "endpoint")                                                                                \
     X(CACHE, "cache", "cache")                                                                                         \

@@ -1,6 +1,6 @@
 /* Somebody is told: a webhook gets what happened, signed, once a period, and again until it has taken it. The second provider
  * plays the webhook. */
-#include "gateway/alert.h"
+#include "gateway/alerts/alert.h"
 
 #include "tests/support/story.h"
 

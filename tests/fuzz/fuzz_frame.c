@@ -1,6 +1,6 @@
 /* Server-sent events on any bytes: the events must not depend on the cut, and must be those of a plain reading that takes
  * the whole text line by line, as the standard's prose does. The first byte says how to cut. */
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 #include <assert.h>
 

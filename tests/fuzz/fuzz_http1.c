@@ -1,7 +1,7 @@
 /* The HTTP/1.1 codec on any bytes: the result must not depend on how they are cut, spans must lie inside what was given,
  * and where llhttp is installed (built strict) it must read every message that we accept as we do. The first byte says
  * how to cut and which side of a message it is. */
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 #include "tests/fuzz/llhttp_here.h"
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What README.md names is there: files by their path, directives (`section.name`) by the schema printed from the table.
+# What a README names is there: files by their path, directives (`section.name`) by the schema printed from the table.
 cd "$(dirname "$0")/../.." || exit 2
 bad=0
-for page in README.md tests/README.md; do
+for page in $(git ls-files -co --exclude-standard "*README.md"); do
     for path in $(grep -oE '`[a-z][A-Za-z0-9_./-]*/[A-Za-z0-9_./-]*`' "$page" | tr -d '`' | sort -u); do
         case $path in
         */*[A-Z]*.c | */*[A-Z]*.sh | */X) ;; # a name to fill in

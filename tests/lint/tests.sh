@@ -50,6 +50,8 @@ backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call
 backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
+gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
+backends/engine_run.c test_engine.c pieces become events there
 backends/decode/push_tar.c test_push.c an archive is read by a push
 backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
 backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
@@ -84,17 +86,17 @@ backends/decode/tokenizer_read.c test_tokenizer.c a tokenizer is read to be used
 backends/decode/unicode.c test_pretoken.c classes of characters are seen in the pieces
 backends/decode/unicode_tables.c test_pretoken.c the same
 conf/url.c test_conf_backend.c urls are taken apart for backends, and for alerts
-gateway/call.c test_http_call.c the four files of one call, against scripted providers
-gateway/call_request.c test_http_call.c the same
-gateway/redis_node.c test_redis.c three files of one link, against a server by script and a real one
-gateway/redis_greet.c test_redis.c the same
-gateway/pool.c test_http_call.c kept connections are seen in the calls that use them
-gateway/tls.c test_call_connect.c TLS is seen from both its ends
-gateway/conn.c test_front.c one socket, seen through what listens and what calls
-gateway/front_client.c test_front.c the four files of the front, against raw sockets
-gateway/front_exchange.c test_front.c the same
-gateway/fields.c test_front.c the same
-gateway/http1_head.c test_http1.c two files of one framing
+gateway/net/call.c test_http_call.c the four files of one call, against scripted providers
+gateway/net/call_request.c test_http_call.c the same
+gateway/redis/redis_node.c test_redis.c three files of one link, against a server by script and a real one
+gateway/redis/redis_greet.c test_redis.c the same
+gateway/net/pool.c test_http_call.c kept connections are seen in the calls that use them
+gateway/net/tls.c test_call_connect.c TLS is seen from both its ends
+gateway/net/conn.c test_front.c one socket, seen through what listens and what calls
+gateway/net/front_client.c test_front.c the four files of the front, against raw sockets
+gateway/net/front_exchange.c test_front.c the same
+gateway/net/fields.c test_front.c the same
+gateway/net/http1_head.c test_http1.c two files of one framing
 gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shell sees them
 gateway/cli/config.c test_cli_conf.c the same
 gateway/cli/key.c test_cli_conf.c the same
@@ -116,7 +118,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
  keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

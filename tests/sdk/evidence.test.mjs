@@ -1,5 +1,5 @@
 // Evidence, from outside: the log survives a kill and a full disk, a cut of it is seen, and what is exported from it is
-// proved by the very commands that README.md gives.
+// proved by the very commands that audit/README.md gives.
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -69,7 +69,7 @@ test('kill -9: the log verifies, sealed by its key, and a cut tail is told by th
   await h.end();
 });
 
-test('audit export: one request, proved with bash, sed, sha256sum and openssl as README.md says', { timeout: 60000 }, async () => {
+test('audit export: one request, proved with bash, sed, sha256sum and openssl as audit/README.md says', { timeout: 60000 }, async () => {
   const h = await sealed();
   const ids = await calls(h.g, 15);
   await h.g.stop();
@@ -79,7 +79,7 @@ test('audit export: one request, proved with bash, sed, sha256sum and openssl as
   assert.match(made.out, /^2 records in .*: 2 proved by \d+ signed heads, 0 not sealed yet/);
   const shown = readFileSync(join(out, 'records.jsonl'), 'utf8');
   assert.ok(shown.includes(ids[7]) && ids.every((id, i) => i === 7 || !readdirSync(out).some((f) => readFileSync(join(out, f), 'latin1').includes(id))), 'nothing of the others is shown');
-  const recipe = /```bash\n(# audit export[\s\S]*?)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))[1];
+  const recipe = /```bash\n(# audit export[\s\S]*?)```/.exec(readFileSync(join(ROOT, 'audit/README.md'), 'utf8'))[1];
   const check = () => spawnSync('bash', ['-c', recipe], { cwd: out, env: { ...process.env, PUB: h.keys.public }, encoding: 'utf8' });
   const good = check();
   assert.deepEqual([good.status, good.stdout.trim()], [0, 'proved: 2 records'], good.stderr);

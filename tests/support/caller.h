@@ -3,7 +3,7 @@
 #define TOLLGATE_TESTS_CALLER_H
 
 #include "gateway/base/list.h"
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 struct event_base;
 struct bufferevent;

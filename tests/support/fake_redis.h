@@ -2,7 +2,7 @@
 #ifndef TOLLGATE_TESTS_FAKE_REDIS_H
 #define TOLLGATE_TESTS_FAKE_REDIS_H
 
-#include "gateway/redis_wire.h"
+#include "gateway/redis/redis_wire.h"
 
 #include <event2/bufferevent.h>
 #include <event2/event.h>

@@ -3,7 +3,7 @@
 #ifndef TOLLGATE_TESTS_LOOPBACK_H
 #define TOLLGATE_TESTS_LOOPBACK_H
 
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 #include <event2/buffer.h>
 #include <event2/event.h>

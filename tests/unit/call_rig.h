@@ -3,7 +3,7 @@
 #define TOLLGATE_TESTS_CALL_RIG_H
 
 #include "gateway/base/clock.h"
-#include "gateway/pool.h"
+#include "gateway/net/pool.h"
 #include "tests/support/loopback.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 #ifndef TOLLGATE_TESTS_REDIS_RIG_H
 #define TOLLGATE_TESTS_REDIS_RIG_H
 
-#include "gateway/redis.h"
+#include "gateway/redis/redis.h"
 
 #include "gateway/base/clock.h"
 #include "gateway/base/log.h"

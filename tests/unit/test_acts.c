@@ -1,6 +1,6 @@
 /* Acts carried over a real Redis between hosts that are lists of lines: everybody ends with everything, whatever was lost. */
-#include "gateway/acts.h"
-#include "gateway/redis.h"
+#include "gateway/redis/redis.h"
+#include "gateway/state/acts.h"
 
 #include "gateway/base/clock.h"
 #include "gateway/base/log.h"

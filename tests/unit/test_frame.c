@@ -1,5 +1,5 @@
 /* Server-sent events: what the bytes mean must not depend on line ends, on the cut, or on comments between. */
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The HTTP/1.1 codec against a table of framings that real parsers have got wrong. Each row is followed by a marker
  * request: whoever sees it after a row that must be refused has been smuggled to. Every row is also cut at every byte. */
-#include "gateway/http.h"
+#include "gateway/net/http.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Listening sockets: shared by those who are meant to, never by others; kept for the next one who accepts. */
-#include "gateway/listening.h"
+#include "gateway/net/listening.h"
 
 #include <criterion/criterion.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* Overrides: durable before they are in force, over by themselves, read again after a start. */
-#include "gateway/override.h"
+#include "gateway/state/override.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

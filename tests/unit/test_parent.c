@@ -1,5 +1,5 @@
 /* The parent's back-off. */
-#include "gateway/parent.h"
+#include "gateway/workers/parent.h"
 
 #include <criterion/criterion.h>
 

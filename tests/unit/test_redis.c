@@ -1,5 +1,5 @@
 /* The link against a Redis that answers by script and against a real one: what a caller is told, and when. */
-#include "gateway/redis_node.h"
+#include "gateway/redis/redis_node.h"
 #include "tests/support/loopback.h"
 #include "tests/unit/redis_rig.h"
 

@@ -1,7 +1,7 @@
 /* The link to a real cluster of three nodes: keys find their nodes, also when slots move under them. */
 #include "tests/unit/redis_rig.h"
 
-#include "gateway/redis_link.h"
+#include "gateway/redis/redis_link.h"
 #include "tests/support/budget_house.h"
 
 TestSuite(redis_cluster, .init = begin, .fini = end, .timeout = 60);
@@ -16,7 +16,7 @@ Test(redis_cluster, slots_of_keys) {
 
 #define NODES 3
 static struct real_redis nodes[NODES];
-static char ports[NODES][8], addresses[NODES][32], answer[1 << 16];
+static char ports[NODES][8], addresses[NODES][40], answer[1 << 16];
 static const char *more[NODES][16];
 
 static const char *tell(int node, const char *command) {

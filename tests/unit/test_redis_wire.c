@@ -1,5 +1,5 @@
 /* RESP2: what is written is read again, at every cut; what is no RESP2, or too much, breaks the reader for good. */
-#include "gateway/redis_wire.h"
+#include "gateway/redis/redis_wire.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

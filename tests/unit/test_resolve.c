@@ -1,5 +1,5 @@
 /* Names to addresses: literals at once, names by a thread, one question however many ask. */
-#include "gateway/resolve.h"
+#include "gateway/net/resolve.h"
 #include "tests/support/loopback.h"
 
 #include <criterion/criterion.h>

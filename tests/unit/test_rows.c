@@ -1,5 +1,5 @@
 /* Lists of several processes made one; a process that did not answer is left out. */
-#include "gateway/rows.h"
+#include "gateway/admin/rows.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 /* Small files under var/: who may read them, where they lie, the demonstration key. */
-#include "gateway/state.h"
+#include "gateway/state/state.h"
 
 #include "tests/support/conf_text.h"
 #include "tests/support/temp_folder.h"

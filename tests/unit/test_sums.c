@@ -1,5 +1,5 @@
 /* Metrics of several processes as one text: sums, what is not summed, and what a dead process leaves. */
-#include "gateway/sums.h"
+#include "gateway/admin/sums.h"
 
 #include <criterion/criterion.h>
 

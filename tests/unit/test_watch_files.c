@@ -1,5 +1,5 @@
 /* A changed file is told once, at rest, and only for its content. */
-#include "gateway/watch_files.h"
+#include "gateway/state/watch_files.h"
 
 #include "tests/support/temp_folder.h"
 
