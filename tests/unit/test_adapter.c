@@ -101,8 +101,8 @@ static void step(const struct compute_ops *ops, struct model *m, const struct ad
         ctx[s] = LENGTH;
         q_start[s + 1] = (s + 1) * LENGTH;
     }
-    struct batch b = {ROWS * LENGTH, ids, pos,           seq,  ROWS,       q_start,
-                      ctx,           tab, ROWS * LENGTH, want, {tiles, 4}, {tiles, 4}, NULL};
+    struct batch b = {ROWS * LENGTH, ids,           pos,  seq,        ROWS,       q_start, ctx,
+                      tab,           ROWS * LENGTH, want, {tiles, 4}, {tiles, 4}, NULL};
     struct compute *c = ops->open(m, &limits, &why);
     cr_assert(c && ops->place(c, 2, a));
     ops->forward(c, &b, logits);

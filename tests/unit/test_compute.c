@@ -44,8 +44,8 @@ static void bench_open(struct bench *b, const struct random_model *m, const stru
             b->blocks[s][i] = used * 13 % (SEQUENCES * BLOCKS_A_SEQUENCE);
         b->block_tab[s] = b->blocks[s];
     }
-    b->batch = (struct batch){0,          b->ids,       b->pos, b->seq,  SEQUENCES, b->q_start,
-                              b->ctx_len, b->block_tab, 0,      b->want, {NULL, 0}, {NULL, 0}, NULL};
+    b->batch = (struct batch){0, b->ids,  b->pos,    b->seq,    SEQUENCES, b->q_start, b->ctx_len, b->block_tab,
+                              0, b->want, {NULL, 0}, {NULL, 0}, NULL};
     b->logits = calloc(512 * (size_t)m->shape.vocabulary, sizeof *b->logits);
     str_fini(&why);
 }

@@ -7,7 +7,6 @@
 #include "tests/support/twin_rig.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define TOLERANCE_F32 2e-5
@@ -114,7 +113,6 @@ static void twins_agree(const struct model_shape *shape, const struct model_kind
     float *want = all_of(model, &compute_plain, &c, length, length / 3, false);
     float *got = all_of(model, &compute_cuda, &c, length, length / 3, false);
     double off = distance(want, got, rows, n);
-    fprintf(stderr, "%s %s: %g launches %ld graphs %ld\n", kind->type, shape->dtype, off, fake_device()->launches, fake_device()->graph_launches);
     cr_expect(off <= tolerance_of(shape->dtype), "%s %s: off by %g", kind->type, shape->dtype, off);
     free(want);
     free(got);
@@ -133,4 +131,126 @@ Test(compute_cuda, families_give_the_plain_twins_numbers) {
     fake_device()->seed = 11;
     for (size_t i = 1; i < ARRAY_LEN(kinds); i++)
         twins_agree(&shapes[0], &kinds[i], 18);
+}
+
+/* Ragged steps beside each sequence for itself, over a past of several chunks in blocks of their own and in one. */
+Test(compute_cuda, a_rows_bits_do_not_depend_on_its_company_by_the_houses_own_kernels) {
+    struct random_model m;
+    struct company c;
+    const int length = 290;
+    fake_device()->seed = 3;
+    random_model_write(&m, &(struct model_shape){8, 8, 1, 2, 1, 4, 280, 640, true, "F32", 9});
+    struct model *model = opened(&m);
+    adapters_make(&c, &m, model);
+    struct twin_rig *r = malloc(sizeof *r), *alone = malloc(sizeof *r);
+    rig_open(r, model, &compute_cuda, 1, length);
+    rig_open(alone, model, &compute_cuda, 1, length);
+    adapters_place(r, &c);
+    adapters_place(alone, &c);
+    for (int s = 0; s < 2; s++)
+        rig_add(r, s, 0, length - 30, false);
+    cr_assert(rig_run(r));
+    for (int at = 0; at < length - 30; at += 100) {
+        rig_add(alone, 1, at, at + 100 < length - 30 ? at + 100 : length - 30, false);
+        cr_assert(rig_run(alone));
+    }
+    for (int at = length - 30; at < length - 27; at++) {
+        size_t n = (size_t)model->config.vocabulary;
+        rig_add(r, 0, at, at + 1, true);
+        rig_add(r, 1, at, at + 1, true);
+        rig_add(alone, 1, at, at + 1, true);
+        cr_assert(rig_run(r) && rig_run(alone));
+        cr_expect_arr_eq(r->logits + n, alone->logits, n * sizeof *r->logits, "position %d", at);
+    }
+    rig_close(r);
+    rig_close(alone);
+    free(r);
+    free(alone);
+    adapters_free(&c);
+    model_close(model);
+    random_model_remove(&m);
+}
+
+/* Opens, places, steps; true when everything went well. Calls of the driver up to there in *calls: the rest gives back. */
+static bool try_all(const struct model *model, const struct company *c, struct str *why, long *calls) {
+    struct compute_limits limits = {32, 8, 8, 8, 1, RIG_SLOTS, RIG_RANK_MAX, 1 << 24};
+    struct compute *d = compute_cuda.open(model, &limits, why);
+    int32_t id = 3, pos = 0, seq = 0, want = 0, ctx = 1, block = 0;
+    const int32_t *tab = &block;
+    struct batch_tile tile = {0, 0, 1};
+    float *logits = calloc((size_t)model->config.vocabulary, sizeof *logits);
+    struct batch b = {.n_tok = 1,
+                      .ids = &id,
+                      .pos = &pos,
+                      .seq = &seq,
+                      .n_seq = 1,
+                      .ctx_len = &ctx,
+                      .block_tab = &tab,
+                      .n_want = 1,
+                      .want = &want,
+                      .tiles = {&tile, 1},
+                      .want_tiles = {&tile, 1}};
+    bool ok = d && compute_cuda.place(d, 0, c->adapters[0]);
+    for (int i = 0; ok && i < 3; i++) /* as it is, recorded, replayed */
+        ok = compute_cuda.forward(d, &b, logits);
+    *calls = fake_device()->calls;
+    ok = ok && compute_cuda.place(d, 0, NULL);
+    cr_expect(d || why->n, "not opened, and not a word");
+    compute_cuda.close(d);
+    free(logits);
+    return ok;
+}
+
+Test(compute_cuda, any_call_of_the_driver_may_fail_and_everything_is_given_back) {
+    struct random_model m;
+    struct company c;
+    struct str why;
+    struct fake_cuda *f = fake_device();
+    f->idle = true;
+    random_model_write(&m, &shapes[0]);
+    struct model *model = opened(&m);
+    adapters_make(&c, &m, model);
+    str_init(&why, 1000);
+    f->fail_status = 2;
+    long used = 0, unused;
+    cr_assert(try_all(model, &c, &why, &used), "%s", why.n ? why.at : "");
+    long calls = f->calls;
+    cr_assert(calls > 100 && f->captures == 1 && f->graph_launches == 2);
+    cr_expect(f->held == 0 && f->used == 0);
+    for (long at = 1; at <= calls; at++) {
+        str_clear(&why);
+        f->calls = 0;
+        f->fail_at = at;
+        bool ok = try_all(model, &c, &why, &unused);
+        cr_expect_eq(ok, at > used, "call %ld fails and nobody minds", at);
+        cr_expect(f->held == 0 && f->used == 0, "call %ld: %ld things and %zu bytes are left", at, f->held, f->used);
+    }
+    f->fail_at = 0;
+    str_fini(&why);
+    adapters_free(&c);
+    model_close(model);
+    random_model_remove(&m);
+}
+
+Test(compute_cuda, an_adapter_without_room_on_the_device_is_no_failure) {
+    struct random_model m;
+    struct company c;
+    fake_device()->idle = true;
+    random_model_write(&m, &shapes[0]);
+    struct model *model = opened(&m);
+    adapters_make(&c, &m, model);
+    struct twin_rig *r = malloc(sizeof *r);
+    rig_open(r, model, &compute_cuda, 1, 32);
+    cr_assert(compute_cuda.place(r->compute, 0, c.adapters[0]));
+    fake_device()->memory = fake_device()->used + 10;
+    cr_expect_not(compute_cuda.place(r->compute, 1, c.adapters[1]));
+    rig_add(r, 0, 0, 3, true);
+    cr_expect(rig_run(r), "and the device goes on");
+    cr_assert(compute_cuda.place(r->compute, 0, NULL));
+    cr_expect(compute_cuda.place(r->compute, 1, c.adapters[1]), "room that was given back is room");
+    rig_close(r);
+    free(r);
+    adapters_free(&c);
+    model_close(model);
+    random_model_remove(&m);
 }
