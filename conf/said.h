@@ -103,7 +103,7 @@ struct conf_target {
     int weight;
 };
 
-enum conf_policy { POLICY_WEIGHTED }; /* the others are refused by name until they are built */
+enum conf_policy { POLICY_WEIGHTED, POLICY_LATENCY, POLICY_IN_FLIGHT, POLICY_COST, POLICY_STICKY, POLICY_N };
 
 struct conf_rung {
     struct conf_target *targets;
@@ -137,6 +137,7 @@ struct conf_alias {
     size_t n_rungs;
     int attempts;
     int64_t deadline_us;
+    int64_t hedge_us; /* without content for so long, a second try begins beside the first; 0: none does */
     struct conf_cache_rule cache;
     struct conf_canary canary;
 };
@@ -180,6 +181,8 @@ struct conf_key {
     bool demo;          /* refused on a listener that is not loopback */
     const char **allow; /* NULL: as the team; patterns, '!' excludes */
     size_t n_allow;
+    const char **require; /* tags, besides its team's */
+    size_t n_require;
     struct conf_budget *budgets;
     size_t n_budgets;
     struct conf_limits limits;
@@ -361,6 +364,7 @@ struct conf {
         struct conf_anchor *anchors;       /* where heads are kept elsewhere */
         size_t n_content_redact, n_anchors;
     } audit;
+    int64_t ledger_keep_us; /* totals of months outlive audit.keep_us by rollups */
     struct {
         int64_t output_cap_tok;
         int64_t floor_tok;                            /* fewest output tokens that a clamped call is left with */

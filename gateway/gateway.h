@@ -37,6 +37,7 @@ struct gateway {
     struct acts *acts;   /* NULL: no Redis */
     struct alerts *alerts;
     struct watch *watch;
+    struct keeper *keeper;                       /* of closed months */
     struct front *front, *admin, *metrics_front; /* of several workers only worker 0 has the latter two */
     int worker, workers;                         /* which one this is, of how many */
     const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
