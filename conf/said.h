@@ -348,8 +348,9 @@ struct conf {
         } cluster;
     } redis;
     const char *state_directory;
-    bool state_writable_keys;    /* acts may add keys at run time */
-    bool state_writable_budgets; /* acts may raise budgets and pause teams */
+    bool state_writable_keys;     /* acts may add keys at run time */
+    bool state_writable_budgets;  /* acts may raise budgets */
+    bool state_writable_pointers; /* acts may shift canaries */
     struct {
         const char *directory;
         bool sync_request, when_full_serve; /* false: synced every interval; refuse */
