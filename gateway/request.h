@@ -159,6 +159,9 @@ struct request {
     const char *query;        /* "?beta=true" without credentials; "" */
     int64_t deadline_us;      /* monotone; until the first content byte */
     int64_t not_before_us;    /* monotone; back-off before the next try */
+    int64_t hedge_at_us;      /* monotone; when a second try begins beside the one that runs; INT64_MAX: none does */
+    int hedge_from;           /* choices up to here are not looked at for it */
+    bool hedging;             /* `at` is the choice of a second try that is being held for */
     struct writer *writer;    /* owned */
     struct str out;           /* owned: client bytes made and not yet given to the exchange */
     int64_t first_content_us; /* since the request began; -1: none */

@@ -229,7 +229,8 @@ enum walk step_route(struct request *r) {
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
     needs_of_call(&r->call, r->gateway->budget, &needs);
-    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
+    needs.arm =
+        arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
     r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (r->unrouted)
         return end_unrouted(r);
@@ -370,6 +371,8 @@ enum walk step_admit(struct request *r) {
     }
     if (r->asking)
         return WALK_WAIT;
+    if (r->admitted.err && !log_may_fail(r) && r->hedging)
+        return hedge_refused(r);
     if (r->admitted.err && !log_may_fail(r)) {
         r->retry_after_us = US_PER_S;
         return refuse(r, ERR_AUDIT);
