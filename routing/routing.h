@@ -17,7 +17,7 @@
 #define PLAN_EXCLUDED_MAX 64 /* exclusions that a plan remembers */
 
 struct routing;
-struct routing *routing_new(uint64_t seed); /* seed of all draws; 0: from the system */
+struct routing *routing_new(uint64_t seed);          /* seed of all draws; 0: from the system */
 void routing_seed(struct routing *r, uint64_t seed); /* of the draws to come; not 0 */
 void routing_free(struct routing *r);
 

@@ -109,7 +109,6 @@ gateway/net/front_exchange.c test_front.c the same
 gateway/net/fields.c test_front.c the same
 gateway/net/http1_head.c test_http1.c two files of one framing
 gateway/explain_house.c test_explain.c the house that is asked is the one that is told
-gateway/cli/explain.c test_explain.c what it prints is what the house said
 routing/snapshot.c test_explain.c what is written decides as it did when it is read
 gateway/cli/check.c test_cli_conf.c verbs that read the configuration, as a shell sees them
 gateway/cli/config.c test_cli_conf.c the same
