@@ -84,10 +84,11 @@ struct cache_op {
     /* Counted, given back by cache_entry_drop. HIT: all are there and fresh. LEAD: those that are there; the stale ones
      * may answer when nobody else can. JOIN: none. */
     const struct cache_entry *entry;
-    struct cache_lead *lead; /* LEAD: ended by cache_keep or cache_drop; NULL: another leads, or nothing is to be kept */
-    void *published;         /* JOIN: what the leader published (never NULL) */
-    bool followed;           /* HIT: another process led, and this look-up waited for it */
-    void *inside;            /* private; NULL: no look-up runs */
+    struct cache_lead
+        *lead;       /* LEAD: ended by cache_keep or cache_drop; NULL: another leads, or nothing is to be kept */
+    void *published; /* JOIN: what the leader published (never NULL) */
+    bool followed;   /* HIT: another process led, and this look-up waited for it */
+    void *inside;    /* private; NULL: no look-up runs */
 };
 
 enum progress cache_find(struct cache *c, const struct cache_rule *rule, int64_t now_us, struct cache_op *op);

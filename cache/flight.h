@@ -19,11 +19,11 @@
 
 struct cache {
     const struct store_ops *ops;
-    void *store;         /* owned */
-    struct map flights;  /* key -> struct cache_lead * */
-    struct list all;     /* the same */
+    void *store;          /* owned */
+    struct map flights;   /* key -> struct cache_lead * */
+    struct list all;      /* the same */
     struct list look_ups; /* struct search: all that run */
-    int64_t timeout_us;  /* of one request with Redis; 0: the store's own */
+    int64_t timeout_us;   /* of one request with Redis; 0: the store's own */
     struct cache_stats stats;
 };
 
@@ -67,7 +67,7 @@ void search_free(struct search *s);
 void search_run(struct search *s, bool look); /* look: in the store, first */
 void search_give_back(struct search *s);      /* what it has found */
 
-void flight_end(struct cache_lead *f); /* LED, or nobody waits with it */
+void flight_end(struct cache_lead *f);                     /* LED, or nobody waits with it */
 void flight_leave(struct cache_lead *f, struct search *s); /* s waits, and the flight is not being asked for by it */
 void flight_tick(struct cache_lead *f, int64_t mono_us);
 

@@ -21,7 +21,7 @@ struct shelf {
     struct redis *redis; /* not owned */
     int64_t timeout_us;
     char mark[2 * MARK_BYTES + 1]; /* of this process */
-    struct list open;    /* struct sent */
+    struct list open;              /* struct sent */
     uint64_t faults, rejected;
 };
 
@@ -31,8 +31,8 @@ struct sent {
     struct link in_open;
     struct shelf *shelf;
     void (*answered)(struct sent *s, const struct redis_value *reply); /* reply NULL: none came */
-    void *of;                                                         /* struct finding, struct store_claim; NULL */
-    size_t at;                                                        /* which of its keys */
+    void *of;                                                          /* struct finding, struct store_claim; NULL */
+    size_t at;                                                         /* which of its keys */
 };
 
 struct finding { /* one look-up for several keys */
@@ -46,8 +46,7 @@ static struct redis_script release_script = {
 };
 static struct redis_script renew_script = {
     .name = "cache-renew",
-    .text =
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0",
+    .text = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0",
 };
 
 void *redis_store_new(struct redis *r, int64_t timeout_us) {
@@ -180,8 +179,8 @@ static enum progress redis_claim(void *store, struct store_claim *c) {
     struct shelf *shelf = store;
     char name[KEY_TEXT_MAX], ms[24];
     snprintf(ms, sizeof ms, "%" PRId64, CLAIM_LIVES_US / US_PER_MS);
-    const struct span argv[] = {SPAN("SET"), name_of(shelf, "lead", c->key, name), span_of(shelf->mark), SPAN("NX"),
-                                SPAN("PX"),  span_of(ms)};
+    const struct span argv[] = {
+        SPAN("SET"), name_of(shelf, "lead", c->key, name), span_of(shelf->mark), SPAN("NX"), SPAN("PX"), span_of(ms)};
     struct sent *s = sent_new(shelf, until(shelf, c->until_us));
     s->answered = on_claimed;
     s->of = c;

@@ -130,7 +130,7 @@ struct request {
     struct cache_op cache;
     const char *cache_word; /* "hit", "miss", "shared", "stale", "bypass" */
     int64_t cache_age_us;
-    bool no_target; /* nobody can be tried: only what is kept may answer */
+    bool no_target;     /* nobody can be tried: only what is kept may answer */
     struct price price; /* of the choice that is being tried */
     struct bound bound; /* what is held for it: of a stream that is held in parts, so far */
     struct hold_op hold;
@@ -230,14 +230,15 @@ STATE_TABLE(X)
 #undef X
 
 /* gateway/kept.c: answers that are given again. */
-enum walk refuse_or_stale(struct request *r, enum err e); /* an expired answer, if there is one, instead of the failure */
-bool kept_gives(const struct request *r);                 /* its answer is one that was kept, or another request's */
+enum walk refuse_or_stale(struct request *r,
+                          enum err e);    /* an expired answer, if there is one, instead of the failure */
+bool kept_gives(const struct request *r); /* its answer is one that was kept, or another request's */
 bool kept_is_stale(const struct request *r);
-int64_t kept_saved_nanousd(const struct request *r);  /* what it would have cost */
-void kept_leave(struct request *r);                   /* whoever went away waits for no other process's leader */
-void kept_let_go(struct request *r, enum err e);      /* it fails before content: its followers go by themselves */
-void kept_end(struct request *r);                     /* RELEASE */
-enum walk refuse_no_target(struct request *r);        /* gateway/steps.c: in ROUTE's words */
+int64_t kept_saved_nanousd(const struct request *r); /* what it would have cost */
+void kept_leave(struct request *r);                  /* whoever went away waits for no other process's leader */
+void kept_let_go(struct request *r, enum err e);     /* it fails before content: its followers go by themselves */
+void kept_end(struct request *r);                    /* RELEASE */
+enum walk refuse_no_target(struct request *r);       /* gateway/steps.c: in ROUTE's words */
 
 /* gateway/hold.c: what one more try, or a longer one, may cost after a refusal. */
 int64_t hold_room_nanousd(const struct request *r);

@@ -50,7 +50,8 @@ static void find(void *store, struct sync_redis *r, struct asker *k, const uint8
     }
 }
 
-static void keep(void *store, struct sync_redis *r, const uint8_t key[SHA256_BYTES], struct span bytes, int64_t left_us) {
+static void keep(void *store, struct sync_redis *r, const uint8_t key[SHA256_BYTES], struct span bytes,
+                 int64_t left_us) {
     const struct cache_entry *e = entry_new(bytes, NOW_US, NOW_US + left_us / 2, NOW_US + left_us);
     redis_store.keep(store, key, e, NOW_US);
     entry_drop(e);
