@@ -111,6 +111,7 @@ struct audit_record {
     int64_t list_nanousd;  /* the same at list price, without price_factor; 0: the same amount */
     int64_t saved_nanousd; /* what an answer from the cache would have cost; 0: nothing */
     bool estimated, overrun, aborted, stream;
+    const char *arm;      /* of an experiment: "stable", "canary", "pinned"; NULL: there is none */
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */
     const char *upstream_id;
@@ -144,6 +145,8 @@ struct audit_op {
 enum progress audit_written(struct audit *a, struct audit_op *op);
 void audit_forget(struct audit *a, struct audit_op *op); /* the waiter goes away */
 
+/* Records since then are kept from now on (audit_options.unrolled_us); what may go, goes. */
+void audit_unrolled(struct audit *a, int64_t unrolled_us, int64_t now_us);
 bool audit_healthy(const struct audit *a); /* false: the disk refuses; new calls are refused unless when_full: serve */
 int64_t audit_lag(const struct audit *a);  /* records added and not yet written */
 void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
@@ -243,6 +246,8 @@ struct audit_exported {
 };
 must_check bool audit_export(const struct audit_export *o, struct audit_exported *out, struct str *why);
 
+/* Nothing in the directory was written before this instant; INT64_MAX: it is empty. */
+must_check bool audit_oldest(const char *directory, int64_t *us, struct str *why);
 /* Calls `see` for every record of every chain in file order; stops when it returns false. */
 struct audit_line {
     struct span text; /* the whole line without the newline */

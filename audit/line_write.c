@@ -282,6 +282,7 @@ static const struct field fields[] = {
     FIELD(aborted, fact, END),
     FIELD(recovered, fact, END),
     FIELD(stream, fact, CALL),
+    FIELD(arm, id, CALL),
     FIELD(cache, id, END),
     FIELD(degraded, id, END),
     FIELD(upstream_id, text, END),

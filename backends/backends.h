@@ -62,6 +62,9 @@ struct call_fault {
 /* Types of all fields that Tollgate knows are checked; unknown ones pass. Strings and counts may live in the arena. */
 must_check bool call_parse(enum endpoint e, struct json body, struct arena *a, struct llm_call *out,
                            struct call_fault *fault);
+/* The same for calls with the same tools, system prompt and first turn: whoever had one of them has their beginning in
+ * its cache. 0: the call has no beginning worth that. */
+uint64_t call_affinity(const struct llm_call *c);
 
 #define CALL_PIECES_MAX 12
 struct call_pieces { /* the provider's body, in order: pieces of the client's own bytes and of the arena */
@@ -155,6 +158,8 @@ void provider_error_read(enum conf_protocol p, int status, struct span body, str
 
 /* Packed events: what an answer keeps and the cache holds. Versioned; unpacking checks everything. */
 void event_pack(const struct event *e, struct str *out);
+/* Bytes of the packed event at the front; 0: it is not whole yet. */
+size_t event_packed_bytes(struct span bytes);
 /* Takes the next event off `rest`; its spans point into it and its parts into `parts` (n_parts_max of them). */
 #define EVENT_PARTS_MAX 256
 must_check bool event_unpack(struct span *rest, struct event *e, struct part parts[EVENT_PARTS_MAX]);
@@ -206,10 +211,20 @@ int error_status(enum dialect d, enum err e);
 const char *dialect_heartbeat(enum dialect d); /* bytes of a comment or ping event */
 
 /* --- the engine behind the same door --- */
-/* Turns a chat or completions call into an ask (spans in the call's bytes or the arena). */
-must_check bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *out, struct call_fault *fault);
-/* Turns what the engine gives into a neutral event; text may be empty. Parts live in `parts`, at least 3. */
-void engine_event(enum endpoint e, const struct decode_piece *piece, bool first, struct part parts[3],
-                  struct event *out);
+struct engine_ask { /* a chat or completions call as the engine is asked; spans in the call's bytes or the arena */
+    enum endpoint endpoint;
+    struct decode_ask ask; /* what it has of the caller; the rest is the house's to fill in */
+};
+must_check bool engine_ask(const struct llm_call *c, struct arena *a, struct engine_ask *out, struct call_fault *fault);
+
+/* An answer of the engine under way: what it gives comes as neutral events, each with the exact usage so far. */
+struct engine_run;
+/* on_ready as decode_start has it; the errors are decode_start's. */
+must_check enum err engine_start(struct decode *d, const struct engine_ask *ask, void (*on_ready)(void *user),
+                                 void *user, struct engine_run **out);
+/* The next event, until the next call on this run; false: nothing now. The last one is EVENT_LAST or EVENT_ERROR. */
+bool engine_take(struct engine_run *r, struct event *out);
+const char *engine_adapter(const struct engine_run *r); /* "NAME@VERSION" that answers, "" for the base */
+void engine_end(struct engine_run *r);                  /* ends it if it is still going */
 
 #endif

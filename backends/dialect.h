@@ -262,4 +262,9 @@ void error_extract(struct json v, struct provider_error *out);
 /* engine_sampling.c: temperature and all that is said of how an answer is drawn. */
 must_check bool engine_sampling(struct json body, struct arena *a, struct decode_ask *out, struct call_fault *f);
 
+/* engine_run.c: one piece as an event. */
+#define ENGINE_PARTS_MAX 3 /* role, text, finish */
+void engine_event(enum endpoint e, const struct decode_piece *piece, bool first, struct part parts[ENGINE_PARTS_MAX],
+                  struct event *out);
+
 #endif

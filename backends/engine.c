@@ -234,9 +234,10 @@ static bool ask_stops(struct json stop, struct arena *a, struct decode_ask *out,
     return true;
 }
 
-bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *out, struct call_fault *fault) {
+bool engine_ask(const struct llm_call *c, struct arena *a, struct engine_ask *engine, struct call_fault *fault) {
     bool chat = c->endpoint == ENDPOINT_CHAT;
-    memset(out, 0, sizeof *out);
+    struct decode_ask *out = &engine->ask;
+    *engine = (struct engine_ask){.endpoint = c->endpoint};
     memset(fault, 0, sizeof *fault);
     if (!chat && c->endpoint != ENDPOINT_COMPLETIONS)
         return refuse(fault, ERR_UNSUPPORTED, endpoint_row(c->endpoint)->name, "is not served by the embedded engine.");
@@ -251,37 +252,4 @@ bool engine_ask(const struct llm_call *c, struct arena *a, struct decode_ask *ou
         return false;
     return chat ? ask_messages(json_member(c->body, "messages"), a, out, fault)
                 : ask_prompt(json_member(c->body, "prompt"), a, out, fault);
-}
-
-static void engine_last(const struct decode_piece *piece, struct part *part, struct event *out) {
-    out->usage = piece->usage;
-    out->bits |= EVENT_USAGE;
-    if (piece->err != ERR_NONE) {
-        out->bits |= EVENT_ERROR;
-        out->err = piece->err;
-        out->status = error_status(DIALECT_OPENAI, piece->err);
-        out->message = span_of(err_row(piece->err)->text);
-        return;
-    }
-    out->bits |= EVENT_FINISH | EVENT_LAST;
-    out->finish = strcmp(piece->finish, "length") == 0 ? FINISH_LENGTH : FINISH_STOP;
-    *part = (struct part){.kind = PART_FINISH, .text = span_of(piece->finish)};
-    out->n_parts++;
-}
-
-void engine_event(enum endpoint e, const struct decode_piece *piece, bool first, struct part parts[3],
-                  struct event *out) {
-    memset(out, 0, sizeof *out);
-    out->parts = parts;
-    if (first && e == ENDPOINT_CHAT)
-        parts[out->n_parts++] = (struct part){.kind = PART_ROLE, .text = SPAN("assistant")};
-    if (piece->text.n) {
-        parts[out->n_parts++] = (struct part){.kind = PART_TEXT, .text = piece->text};
-        out->bits |= EVENT_CONTENT;
-        out->text_bytes = (int64_t)piece->text.n;
-    }
-    if (piece->last)
-        engine_last(piece, &parts[out->n_parts], out);
-    if (!out->n_parts && !out->bits)
-        out->bits = EVENT_SILENT;
 }

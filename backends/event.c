@@ -147,6 +147,13 @@ static void get_parts(struct unpack *u, struct event *e, struct part *parts) {
     }
 }
 
+size_t event_packed_bytes(struct span bytes) {
+    struct unpack u = {bytes, false};
+    get_n(&u, 1);
+    size_t length = get_n(&u, 4);
+    return u.bad || length > u.rest.n ? 0 : length + (bytes.n - u.rest.n);
+}
+
 bool event_unpack(struct span *rest, struct event *e, struct part parts[EVENT_PARTS_MAX]) {
     struct unpack u = {*rest, false};
     memset(e, 0, sizeof *e);

@@ -49,6 +49,13 @@ int64_t budget_expect_tok(const struct budget *b, const char *name, const struct
     return budget_calibrated_tok(budget_in_expect_tok(size), calibration_ppm(&b->learnt, name));
 }
 
+int64_t budget_expect_out_tok(const struct budget *b, const char *name, const struct call_size *size) {
+    int64_t each = calibration_out_tok(&b->learnt, name);
+    if (size->max_output_tok >= 0 && size->max_output_tok < each)
+        each = size->max_output_tok;
+    return each * size->choices;
+}
+
 void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used) {
     calibration_learn(&b->learnt, name, size, used);
 }

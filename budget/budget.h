@@ -50,7 +50,9 @@ int64_t budget_in_expect_tok(const struct call_size *size); /* likely input toke
 /* Likely input tokens at a target, or of an alias: for tokens per minute, policies, counts and estimates, never for a
  * hold. Calibrated by what was learnt under that name; as above while nothing was. */
 int64_t budget_expect_tok(const struct budget *b, const char *name, const struct call_size *size);
-/* A call settled: its reported input against what was expected. What teaches nothing is passed over. */
+/* Likely output tokens of all choices: what calls under that name had of late, within what this one allows. */
+int64_t budget_expect_out_tok(const struct budget *b, const char *name, const struct call_size *size);
+/* A call settled: its reported input against what was expected, and its output. What teaches nothing is passed over. */
 void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used);
 #define CALIBRATION_ONE INT64_C(1000000) /* parts per million */
 int64_t budget_calibrated_tok(int64_t tok, int64_t ppm);

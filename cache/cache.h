@@ -37,11 +37,10 @@ struct cache_ask {
     const char *scope;          /* "team:NAME" or "key:ID" */
     const char *endpoint;       /* "chat", "completions", "embeddings", "messages", "responses", "count_tokens" */
     const char *dialect;        /* "openai", "anthropic" */
-    const char *arm;            /* of an A/B or a canary; NULL: there is none */
     struct json body;           /* the client's own JSON, checked */
     const struct span *headers; /* forwarded request headers as "name: value", in no order */
     size_t n_headers;
-    const uint8_t *ladder;     /* SHA256_BYTES: routing_ladder_digest */
+    const uint8_t *ladder;     /* SHA256_BYTES: routing_ladder_digest, the arm of a canary included */
     struct span cache_control; /* the client's cache-control header, or empty */
 };
 

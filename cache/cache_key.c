@@ -160,7 +160,6 @@ static const char *digest_call(const struct cache_ask *ask, const char *form, co
     add_field(key, span_of(ask->scope));
     add_field(key, span_of(ask->endpoint));
     add_field(key, span_of(ask->dialect));
-    add_field(key, span_of(ask->arm));
     add_field(key, span_from(ask->ladder, SHA256_BYTES));
     add_headers(ask, key);
     const char *why = add_body(ask->body, list, key);

@@ -132,6 +132,19 @@ void rung_done(struct reader *r, const struct node *n, void *into) {
                            rung->targets[i].name);
 }
 
+void canary_done(struct reader *r, const struct node *n, void *into) {
+    struct conf_canary *canary = into;
+    const struct node *label = node_get(n, "label");
+    if (!n)
+        return;
+    canary->target.weight = 1;
+    target_done(r, n, &canary->target);
+    if (canary->by == CANARY_BY_LABEL && !label)
+        problem_at(r->report, n, "'label' is missing in %s: by label says not which", r->path);
+    else if (canary->by != CANARY_BY_LABEL && label)
+        problem_at(r->report, node_key(n, "label"), "'label' is for 'by: label'");
+}
+
 void cache_rule_done(struct reader *r, const struct node *n, void *into) {
     struct conf_cache_rule *rule = into;
     (void)r;
@@ -142,20 +155,23 @@ void cache_rule_done(struct reader *r, const struct node *n, void *into) {
 
 /* --- ladders --- */
 
+static void check_capture(struct reader *r, const struct conf_alias *a, const char *target, const struct node *at) {
+    if (target && !a->pattern && strchr(target, '*'))
+        problem_at(r->report, at, "'%s' has a '*', but the alias '%s' has none that it could stand for", target,
+                   a->name);
+}
+
 static void check_captures(struct reader *r, const struct conf_alias *a, const struct node *ladder) {
     for (size_t i = 0; i < a->n_rungs; i++)
-        for (size_t k = 0; k < a->rungs[i].n_targets; k++) {
-            const char *target = a->rungs[i].targets[k].name;
-            if (target && !a->pattern && strchr(target, '*'))
-                problem_at(r->report, node_get(ladder->items[i], "targets")->items[k],
-                           "'%s' has a '*', but the alias '%s' has none that it could stand for", target, a->name);
-        }
+        for (size_t k = 0; k < a->rungs[i].n_targets; k++)
+            check_capture(r, a, a->rungs[i].targets[k].name, node_get(ladder->items[i], "targets")->items[k]);
 }
 
 void alias_done(struct reader *r, const struct node *n, void *into) {
     struct conf_alias *a = into;
     const struct node *ladder = node_get(n, "ladder");
     a->pattern = strchr(a->name, '*') != NULL;
+    check_capture(r, a, a->canary.target.name, node_get(n, "canary"));
     if (!ladder || ladder->kind != NODE_LIST)
         return;
     if (!ladder->n)

@@ -21,6 +21,7 @@ enum type {
     TYPE_DURATION,    /* int64_t microseconds */
     TYPE_DURATIONS,   /* two of them, [first, last]: at offset and at count_offset */
     TYPE_PERCENT,     /* int64_t over FACTOR_ONE */
+    TYPE_OF_HUNDRED,  /* the same, written 5 or 0.5 */
     TYPE_PERCENTS,    /* int64_t *, ascending, and their size_t count */
     TYPE_FACTOR,      /* int64_t over FACTOR_ONE, written 0.85 */
     TYPE_MONEY,       /* int64_t nano-dollars */
@@ -162,6 +163,7 @@ bool model_name_check(struct reader *r, const struct node *key);
 const struct node *target_shape(struct reader *r, const struct node *n);
 void target_done(struct reader *r, const struct node *n, void *into);
 void rung_done(struct reader *r, const struct node *n, void *into);
+void canary_done(struct reader *r, const struct node *n, void *into);
 void cache_rule_done(struct reader *r, const struct node *n, void *into);
 const struct node *team_shape(struct reader *r, const struct node *n);
 void team_done(struct reader *r, const struct node *n, void *into);

@@ -228,7 +228,9 @@ static const struct directive rung_rows[] = {
     {"targets", TYPE_LIST, REQUIRED, LIST_AT(conf_rung, targets), .section = &target_section,
      .prose = "Who may answer on this rung."},
     {"policy", TYPE_WORD, 0, AT(conf_rung, policy), .fallback = "weighted",
-     WORDS("weighted", "!latency", "!in_flight", "!cost", "!sticky"), .prose = "How one of them is drawn."},
+     WORDS("weighted", "latency", "in_flight", "cost", "sticky"),
+     .prose = "How one of them is drawn: by weight; the quicker of two; the least busy; the cheapest for this call; by "
+              "the call's beginning, where the provider has it cached."},
     {"degraded", TYPE_BOOL, 0, AT(conf_rung, degraded), .fallback = "false",
      .prose = "Answers from here are marked as lesser ones."},
     {"only_for", TYPE_REASONS, 0, AT(conf_rung, only_for),
@@ -251,6 +253,17 @@ static const struct directive cache_rule_rows[] = {
 };
 static const struct section cache_rule_section = {
     .name = "alias_cache", ROWS(cache_rule_rows), .size = sizeof(struct conf_cache_rule), .done = cache_rule_done};
+static const struct directive canary_rows[] = {
+    {"target", TYPE_MODEL, REQUIRED, AT(conf_canary, target.name),
+     .prose = "Who answers them; the ladder stands below."},
+    {"percent", TYPE_OF_HUNDRED, REQUIRED, AT(conf_canary, share), .min = 0, .max = FACTOR_ONE,
+     .prose = "How many of a hundred; moved at run time by alias shift and revert."},
+    {"by", TYPE_WORD, 0, AT(conf_canary, by), .fallback = "team", WORDS("team", "key", "label"),
+     .prose = "Whose calls stay together on one side."},
+    {"label", TYPE_NAME, 0, AT(conf_canary, label), .prose = "by label: which; a call without it is not in the share."},
+};
+static const struct section canary_section = {
+    .name = "canary", ROWS(canary_rows), .size = sizeof(struct conf_canary), .done = canary_done};
 static const struct directive alias_rows[] = {
     {"ladder", TYPE_LIST, REQUIRED, LIST_AT(conf_alias, rungs), .section = &rung_section,
      .prose = "Rungs, best first."},
@@ -262,7 +275,8 @@ static const struct directive alias_rows[] = {
     {"cache", TYPE_SECTION, 0, AT(conf_alias, cache), .section = &cache_rule_section,
      .prose = "Whether answers may be given again; embeddings are on unless said."},
     LATER("shadow", "A copy of the traffic to another target."),
-    LATER("canary", "A share of the traffic to another target."),
+    {"canary", TYPE_SECTION, 0, AT(conf_alias, canary), .section = &canary_section,
+     .prose = "A share of the traffic to another target."},
 };
 const struct section alias_section = {
     .name = "alias",
@@ -306,6 +320,8 @@ static const struct directive key_rows[] = {
     {"expires", TYPE_DATE, 0, AT(conf_key, expires_us),
      .prose = "Date (midnight UTC) or RFC 3339 time from which it is refused."},
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_key, allow), .prose = "Of what the team may call, only this."},
+    {"require", TYPE_TEXTS, 0, LIST_AT(conf_key, require),
+     .prose = "Tags every target must have, besides those that its team requires."},
     {"budgets", TYPE_LIST, 0, LIST_AT(conf_key, budgets), .section = &budget_section, .prose = "Its own budgets."},
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",

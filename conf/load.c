@@ -127,18 +127,13 @@ static void check_listen(struct reader *r, const struct node *list) {
                 problem_at(r->report, list->items[i], "'%s' stands twice in listen", c->listen[i].address);
 }
 
-/* Money and limits hold over several processes only where they share a ledger; an engine belongs to one process. */
+/* Money and limits hold over several processes only where they share a ledger. */
 static void check_workers(struct reader *r, const struct node *n) {
     const struct node *workers = node_get(n, "workers");
     if (r->conf->workers < 2)
         return;
     if (!node_get(n, "redis"))
         problem_at(r->report, workers, "workers above 1 needs redis, where all of them count what teams spend");
-    for (size_t i = 0; i < r->conf->n_backends; i++)
-        if (r->conf->backends[i].protocol == PROTOCOL_DECODE)
-            problem_at(r->report, workers,
-                       "workers above 1 together with the embedded backend '%s' is not supported yet",
-                       r->conf->backends[i].name);
 }
 
 void root_done(struct reader *r, const struct node *n, void *into) {

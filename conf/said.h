@@ -100,7 +100,7 @@ struct conf_target {
     int weight;
 };
 
-enum conf_policy { POLICY_WEIGHTED }; /* the others are refused by name until they are built */
+enum conf_policy { POLICY_WEIGHTED, POLICY_LATENCY, POLICY_IN_FLIGHT, POLICY_COST, POLICY_STICKY, POLICY_N };
 
 struct conf_rung {
     struct conf_target *targets;
@@ -120,6 +120,15 @@ struct conf_cache_rule {
     bool seeded, replay;
 };
 
+/* A share of an alias's calls that another target answers first. */
+enum conf_canary_by { CANARY_BY_TEAM, CANARY_BY_KEY, CANARY_BY_LABEL };
+struct conf_canary {           /* target.name NULL: none */
+    struct conf_target target; /* first: it is read as one */
+    int64_t share;             /* over FACTOR_ONE */
+    int by;                    /* enum conf_canary_by: whose name is hashed */
+    const char *label;         /* by label: its name; NULL otherwise */
+};
+
 struct conf_alias {
     const char *name; /* may hold one '*' */
     bool pattern;
@@ -128,6 +137,7 @@ struct conf_alias {
     int attempts;
     int64_t deadline_us;
     struct conf_cache_rule cache;
+    struct conf_canary canary;
 };
 
 /* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */
@@ -169,6 +179,8 @@ struct conf_key {
     bool demo;          /* refused on a listener that is not loopback */
     const char **allow; /* NULL: as the team; patterns, '!' excludes */
     size_t n_allow;
+    const char **require; /* tags, besides its team's */
+    size_t n_require;
     struct conf_budget *budgets;
     size_t n_budgets;
     struct conf_limits limits;
@@ -350,6 +362,7 @@ struct conf {
         struct conf_anchor *anchors;       /* where heads are kept elsewhere */
         size_t n_content_redact, n_anchors;
     } audit;
+    int64_t ledger_keep_us; /* totals of months outlive audit.keep_us by rollups */
     struct {
         int64_t output_cap_tok;
         int64_t floor_tok;                            /* fewest output tokens that a clamped call is left with */

@@ -162,6 +162,13 @@ static bool read_percent(struct reader *r, const struct directive *d, const stru
     return keep(r, d, n, v, at);
 }
 
+static bool read_of_hundred(struct reader *r, const struct directive *d, const struct node *n, void *at, void *more) {
+    (void)more;
+    int64_t v;
+    return money_decimal(n->text, 2, &v, NULL) ? keep(r, d, n, v, at)
+                                               : value_wrong(r, n, "a number of percent, as 5 or 0.5");
+}
+
 /* In ascending order, whatever the order in which they were written. */
 static void percent_put(int64_t *list, size_t n, int64_t v) {
     for (; n && list[n - 1] > v; n--)
@@ -242,9 +249,10 @@ static const struct type_row {
     [TYPE_AUTO] = {"number or auto", "\"type\": [\"integer\", \"string\"]", read_auto, false},
     [TYPE_LIMIT] = {"number or none", "\"type\": [\"integer\", \"string\"]", read_limit, false},
     [TYPE_SIZE] = {"size", SCHEMA_UNIT("^[0-9]+ *(KiB|MiB|GiB)?$"), read_size, false},
-    [TYPE_DURATION] = {"time", SCHEMA_UNIT("^(0|[0-9.]+(ms|s|m|h|d))$"), read_duration, false},
+    [TYPE_DURATION] = {"time", SCHEMA_UNIT("^(0|[0-9.]+(ms|s|m|h|d|y))$"), read_duration, false},
     [TYPE_DURATIONS] = {"two times", "\"type\": \"array\", \"minItems\": 2, \"maxItems\": 2", read_durations, true},
     [TYPE_PERCENT] = {"share", "\"type\": \"string\", \"pattern\": \"^[0-9.]+%$\"", read_percent, false},
+    [TYPE_OF_HUNDRED] = {"number of percent", "\"type\": \"number\"", read_of_hundred, false},
     [TYPE_PERCENTS] = {"list of shares", "\"type\": \"array\", \"items\": {\"type\": \"string\"}", read_percents, true},
     [TYPE_FACTOR] = {"factor", "\"type\": \"number\", \"minimum\": 0", read_factor, false},
     [TYPE_MONEY] = {"money", "\"type\": \"string\", \"pattern\": \"^[0-9.]+ USD$\"", read_money, false},
@@ -310,7 +318,7 @@ void type_print_bound(enum type t, int64_t v, struct str *out) {
     char text[CLOCK_TEXT_MAX];
     if (t == TYPE_DURATION || t == TYPE_DURATIONS) {
         str_puts(out, v ? clock_duration_text(v, text) : "0");
-    } else if (t == TYPE_PERCENT || t == TYPE_PERCENTS) {
+    } else if (t == TYPE_PERCENT || t == TYPE_PERCENTS || t == TYPE_OF_HUNDRED) {
         print_decimal(v, 100, out);
         str_putc(out, '%');
     } else if (t == TYPE_FACTOR) {

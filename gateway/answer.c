@@ -113,16 +113,6 @@ void answer_end(struct answer *a, enum err err, const char *message) {
     wake_readers(a);
 }
 
-void answer_restart(struct answer *a) {
-    assert(!a->content && !a->ended);
-    str_clear(&a->bytes);
-    a->start = a->end = 0;
-    a->no_store = false;
-    a->finish = FINISH_NONE;
-    a->usage = (struct usage){0};
-    a->text_bytes = a->pieces = 0;
-}
-
 bool answer_join(struct answer *a, struct answer_reader *r) {
     assert(!r->of);
     if (a->start != 0 || a->err)

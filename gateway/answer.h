@@ -55,8 +55,6 @@ void answer_drop(struct answer *a); /* may be NULL */
 void answer_put(struct answer *a, const struct event *e);
 bool answer_room(const struct answer *a);
 void answer_end(struct answer *a, enum err err, const char *message); /* ERR_NONE: well */
-/* A try failed before content: what it wrote is forgotten. */
-void answer_restart(struct answer *a);
 /* A reader begins at the start; false when that is gone, or when the answer is known to have failed. */
 must_check bool answer_join(struct answer *a, struct answer_reader *r);
 void answer_leave(struct answer_reader *r);

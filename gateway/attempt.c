@@ -1,181 +1,68 @@
 /* One try on one lane, over either of two sources: an HTTP call that gives bytes, or a run of the engine that gives
- * pieces. Always true here: a try that began ends exactly once, in attempt_finish, which remembers it and tells routing. */
+ * pieces; and what follows it. Always true here: a try that began ends exactly once, in attempt_finish, which remembers it
+ * and tells routing; of two tries the one that wins ends the other before it says a word of its own. */
 #include "gateway/attempt.h"
 
 #include "gateway/gateway.h"
-#include "gateway/routes.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SIGN_MAX 4096      /* bytes of a credential header */
-#define CALL_FIELDS_MAX 12 /* header fields of a call */
-
-static struct try_row *row_of(struct request *r) {
-    return &r->tries[r->n_tries];
-}
-
-const struct choice *attempt_choice(const struct request *r) {
-    return &r->plan.choices[r->at];
-}
-
-/* ---- beginning ---- */
-
-static bool is_credential(struct span name) {
-    static const char *const names[] = {"key", "api_key", "api-key", "access_token", "token"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (span_is_nocase(name, names[i]))
-            return true;
-    return false;
-}
-
-/* The caller's query without what could be a credential. */
-static const char *forwarded_query(struct request *r) {
-    struct span rest = r->client ? exchange_head(r->client)->query : SPAN_NONE, pair;
-    struct str out;
-    str_init(&out, HTTP_TARGET_MAX);
-    while (rest.n && span_cut(&rest, '&', &pair)) {
-        struct span name, value = pair;
-        if (pair.n == 0 || !span_cut(&value, '=', &name) || is_credential(name))
-            continue;
-        str_putc(&out, out.n ? '&' : '?');
-        str_put(&out, pair);
-    }
-    const char *kept = out.n && !out.over ? arena_strdup(&r->arena, str_span(&out)) : "";
-    str_fini(&out);
-    return kept ? kept : "";
-}
-
-static const struct {
-    const char *name;
-    enum dialect dialect;
-    const char *absent; /* what is sent when the caller sends none; NULL: nothing */
-} forwarded[] = {{"anthropic-version", DIALECT_ANTHROPIC, "2023-06-01"},
-                 {"anthropic-beta", DIALECT_ANTHROPIC, NULL},
-                 {"openai-beta", DIALECT_RESPONSES, NULL}};
-
-/* What of the caller's head reaches a provider: read once, while the client is there. */
-static void read_forwarded(struct request *r) {
-    if (r->forwarded_read)
-        return;
-    r->forwarded_read = true;
-    r->query = forwarded_query(r);
-    for (size_t i = 0; i < ARRAY_LEN(forwarded); i++) {
-        if (forwarded[i].dialect != r->dialect)
-            continue;
-        struct span value = http_field_get(exchange_head(r->client), forwarded[i].name, NULL);
-        const char *text = value.at ? arena_strdup(&r->arena, value) : forwarded[i].absent;
-        if (text)
-            r->forwarded[r->n_forwarded++] = (struct http_field){span_of(forwarded[i].name), span_of(text)};
-    }
-}
-
-/* Whole, however long: a value cut here would be one key for two calls. */
-static bool put_forwarded(struct request *r, struct span name, struct span value, struct span *out) {
-    char *line = arena_alloc(&r->arena, name.n + 2 + value.n);
-    if (!line)
-        return false;
-    memcpy(line, name.at, name.n);
-    memcpy(line + name.n, ": ", 2);
-    memcpy(line + name.n + 2, value.at, value.n);
-    *out = span_from(line, name.n + 2 + value.n);
-    return true;
-}
-
-bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n) {
-    read_forwarded(r);
-    *n = 0;
-    for (size_t i = 0; i < r->n_forwarded; i++)
-        if (!put_forwarded(r, r->forwarded[i].name, r->forwarded[i].value, &out[(*n)++]))
-            return false;
-    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
-    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]) &&
-           put_forwarded(r, SPAN("tags"), tags.at ? tags : SPAN(""), &out[(*n)++]);
-}
-
-static void on_call(struct http_call *c, void *user) {
-    (void)c;
-    request_wake(user);
-}
-
-static size_t call_fields(struct request *r, struct attempt *a, struct http_field fields[CALL_FIELDS_MAX]) {
-    const struct choice *c = attempt_choice(r);
-    size_t n = 0;
-    const char *sign = c->key ? backend_sign(c->backend->protocol, c->key, &a->sign) : NULL;
-    fields[n++] = (struct http_field){SPAN("content-type"), SPAN("application/json")};
-    fields[n++] = (struct http_field){SPAN("accept"), SPAN("application/json, text/event-stream")};
-    fields[n++] = (struct http_field){SPAN("user-agent"), SPAN("tollgate/" TOLLGATE_VERSION)};
-    if (sign)
-        fields[n++] = (struct http_field){span_of(sign), str_span(&a->sign)};
-    if (r->idempotency)
-        fields[n++] = (struct http_field){SPAN("idempotency-key"), span_of(strchr(r->idempotency, '/') + 1)};
-    for (size_t i = 0; i < r->n_forwarded; i++)
-        fields[n++] = r->forwarded[i];
-    return n;
-}
-
-static bool open_call(struct request *r, struct attempt *a) {
-    const struct conf_backend *b = attempt_choice(r)->backend;
-    const struct endpoint_row *row = endpoint_row(r->call.endpoint);
-    struct http_field fields[CALL_FIELDS_MAX];
-    struct call_pieces *pieces = arena_alloc(&r->arena, sizeof(*pieces));
-    struct str path;
-    r->call.usage_unasked = a->again || map_find(&r->gateway->unasked, span_of(b->name));
-    if (!pieces || !call_write(&r->call, attempt_choice(r)->model, &r->arena, pieces))
-        return false;
-    read_forwarded(r);
-    str_init(&path, 2 * HTTP_TARGET_MAX);
-    str_printf(&path, "%s%s%s", b->path, row->provider_path, r->query);
-    const char *kept = arena_strdup(&r->arena, str_span(&path));
-    str_fini(&path);
-    if (!kept)
-        return false;
-    size_t n_fields = call_fields(r, a, fields);
-    a->call = http_call_open(r->gateway->pool,
-                             &(struct http_call_options){.target = {b->tls, b->host, b->port, b->ca_file, b->proxy},
-                                                         .method = SPAN("POST"),
-                                                         .path = span_of(kept),
-                                                         .fields = fields,
-                                                         .n_fields = n_fields,
-                                                         .body = pieces->at,
-                                                         .n_body = pieces->n,
-                                                         .connect_us = b->connect_us,
-                                                         .first_us = b->first_token_us,
-                                                         .idle_us = b->idle_us,
-                                                         .total_us = b->total_us,
-                                                         .on_change = on_call,
-                                                         .user = r});
-    return true;
-}
-
-/* Usage was asked for where the caller did not ask, and the provider's refusal names it. */
-static bool asking_was_refused(const struct request *r) {
-    const struct attempt *a = r->attempt;
-    bool speaks = r->call.endpoint == ENDPOINT_CHAT || r->call.endpoint == ENDPOINT_COMPLETIONS;
-    bool ours = speaks && r->call.stream && !r->call.include_usage && !r->call.usage_unasked;
-    return ours && (a->status == 400 || a->status == 422) && a->plain.n &&
-           memmem(a->plain.at, a->plain.n, "stream_options", 14);
-}
-
-bool attempt_again_unasked(struct request *r) {
-    struct attempt *a = r->attempt;
-    if (!asking_was_refused(r))
-        return false;
-    http_call_close(a->call);
-    a->call = NULL;
-    a->again = true;
-    a->form = FORM_UNKNOWN;
-    str_clear(&a->plain);
-    str_clear(&a->sign);
-    return open_call(r, a);
-}
-
-/* ---- ending ---- */
-
 static int64_t at_most(int64_t v, int64_t max) {
     return v < max ? v : max;
 }
+
+static int place_of(const struct attempt *a) {
+    return (int)(a->row->choice - a->of->plan.choices);
+}
+
+/* ---- who stands for the request ---- */
+
+/* The request is where this try is: its choice, price and bound, and the reason for which it came down. */
+static void stand(struct attempt *a) {
+    struct request *r = a->of;
+    r->at = r->clamp_at = place_of(a);
+    r->price = a->price;
+    r->bound = a->bound;
+    r->call.clamped_tok = a->clamped_tok;
+    r->down = a->row->down;
+    snprintf(r->answer->target, sizeof(r->answer->target), "%s", a->target);
+    r->answer->down = r->down;
+    r->answer->clamped_tok = a->clamped_tok;
+}
+
+void attempt_win(struct attempt *a) {
+    struct request *r = a->of;
+    struct attempt *other = r->attempt == a ? r->hedge : r->attempt;
+    if (a->wins)
+        return;
+    a->wins = true;
+    if (other)
+        other->beaten = true;
+    if (other)
+        attempt_cancel(other, OUTCOME_CANCELLED, "another try was quicker");
+    stand(a);
+}
+
+static void put_early(struct attempt *a) {
+    struct part parts[EVENT_PARTS_MAX];
+    struct span rest = str_span(&a->early);
+    struct event e;
+    while (rest.n && !a->of->answer->ended && event_unpack(&rest, &e, parts))
+        answer_put(a->of->answer, &e);
+    str_fini(&a->early);
+}
+
+void attempt_write(struct attempt *a) {
+    if (a->writes)
+        return;
+    attempt_win(a);
+    a->writes = true;
+    put_early(a);
+}
+
+/* ---- ending ---- */
 
 /* Output that came: as long as its text, and never fewer tokens than pieces. */
 static int64_t seen_tok(const struct answer *a) {
@@ -183,43 +70,47 @@ static int64_t seen_tok(const struct answer *a) {
     return tok > a->pieces ? tok : a->pieces;
 }
 
+/* A try that gave nothing and told nothing costs nothing, unless it was we who did not wait for it. */
+static bool owes(const struct attempt *a, bool whole) {
+    bool sent = a->run || (a->call && http_call_sent(a->call));
+    return sent && (whole || a->writes || a->beaten || a->of->client_left);
+}
+
 /* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
  * provider did give stays, and is only raised by output that we saw. */
-static void estimate_usage(struct request *r, struct attempt *a, struct usage *u, bool whole) {
-    bool sent = a->run || (a->call && http_call_sent(a->call));
-    int64_t seen = seen_tok(r->answer);
-    if (u->reported && (whole || u->out >= seen))
+static void estimate_usage(struct attempt *a, struct usage *u, bool whole) {
+    const struct request *r = a->of;
+    int64_t seen = a->writes ? seen_tok(r->answer) : 0;
+    if ((u->reported && (whole || u->out >= seen)) || !owes(a, whole))
         return;
-    if (!sent || (!whole && !r->answer->content && !r->client_left))
-        return; /* a try that gave nothing and told nothing costs nothing */
     if (!u->reported)
-        u->in =
-            at_most(budget_expect_tok(r->gateway->budget, attempt_choice(r)->target, &r->call.size), r->bound.in_tok);
+        u->in = at_most(budget_expect_tok(r->gateway->budget, a->row->choice->target, &r->call.size), a->bound.in_tok);
     if (seen > u->out)
-        u->out = at_most(seen, r->bound.out_tok);
+        u->out = at_most(seen, a->bound.out_tok);
     u->estimated = true;
 }
 
-static bool holds_our_key(const struct request *r, struct span text) {
-    const struct conf_upstream_key *key = attempt_choice(r)->key;
+static bool holds_our_key(const struct attempt *a, struct span text) {
+    const struct conf_upstream_key *key = a->row->choice->key;
     return key && key->value[0] && text.n && memmem(text.at, text.n, key->value, strlen(key->value));
 }
 
 /* A provider that echoes its credential is not quoted: shapes are masked where its words are read, our own key here. */
-static void forget_our_key(struct request *r) {
-    struct provider_error *e = &r->attempt->error;
+static void forget_our_key(struct attempt *a) {
+    struct provider_error *e = &a->error;
     char *const words[] = {e->message, e->code, e->param};
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (holds_our_key(r, span_of(words[i])))
+        if (holds_our_key(a, span_of(words[i])))
             words[i][0] = '\0';
 }
 
-static void keep_upstream_id(struct request *r, const struct attempt *a) {
+static void keep_upstream_id(const struct attempt *a) {
+    struct request *r = a->of;
     const struct http_head *head = a->call ? http_call_head(a->call) : NULL;
     static const char *const names[] = {"request-id", "x-request-id"};
     for (size_t i = 0; head && i < ARRAY_LEN(names); i++) {
         struct span id = http_field_get(head, names[i], NULL);
-        if (id.n == 0 || holds_our_key(r, id))
+        if (id.n == 0 || holds_our_key(a, id))
             continue;
         str_clear(&r->upstream_id);
         str_put(&r->upstream_id, id);
@@ -231,124 +122,176 @@ static void attempt_free(struct attempt *a) {
     if (a->call)
         http_call_close(a->call);
     if (a->run)
-        decode_end(a->run);
+        engine_end(a->run);
     reader_free(a->reader);
     frame_fini(&a->frames);
+    str_fini(&a->early);
     str_fini(&a->plain);
     str_fini(&a->parked);
     str_fini(&a->sign);
     free(a);
 }
 
+/* Of two the other goes on by itself; it may have had something to say meanwhile. */
+static void take_off(struct attempt *a) {
+    struct request *r = a->of;
+    r->last = a->row;
+    r->at = place_of(a);
+    if (r->attempt == a)
+        r->attempt = r->hedge;
+    r->hedge = NULL;
+    if (!r->attempt)
+        return;
+    stand(r->attempt);
+    request_wake(r);
+}
+
+static struct usage used_by(const struct attempt *a) {
+    return a->reader ? *reader_usage(a->reader) : a->used;
+}
+
 /* Notes how the try ended, in the request, in routing and in the metrics; the attempt is gone afterwards. */
-static void attempt_finish(struct request *r, enum outcome outcome, const char *why) {
-    struct attempt *a = r->attempt;
-    const struct choice *c = attempt_choice(r);
-    struct try_row *t = row_of(r);
-    struct usage used = a->reader ? *reader_usage(a->reader) : (struct usage){0};
-    if (a->run)
-        used = r->answer->usage;
+static void attempt_finish(struct attempt *a, enum outcome outcome, const char *why) {
+    struct request *r = a->of;
+    struct try_row *t = a->row;
+    const struct choice *c = t->choice;
+    struct usage used = used_by(a);
     if (a->again && outcome == OUTCOME_OK)
         map_put(&r->gateway->unasked, span_of(c->backend->name), r->gateway);
-    estimate_usage(r, a, &used, outcome == OUTCOME_OK);
+    estimate_usage(a, &used, outcome == OUTCOME_OK);
     if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
         used.images_in = r->call.size.images;
     budget_learn(r->gateway->budget, c->target, &r->call.size, &used);
     budget_learn(r->gateway->budget, r->alias->name, &r->call.size, &used);
-    forget_our_key(r);
-    *t = (struct try_row){.choice = c,
-                          .outcome = outcome,
-                          .why = why,
-                          .status = a->status,
-                          .began_us = a->began_us,
-                          .first_us = a->first_us,
-                          .ended_us = request_age_us(r),
-                          .usage = used};
+    forget_our_key(a);
+    t->outcome = outcome;
+    t->why = why;
+    t->ended_us = request_age_us(r);
+    t->usage = used;
     if (used.reported || used.estimated) /* a try that gave nothing costs nothing, not even its fee per call */
-        t->price = r->price;
-    r->n_tries++;
+        t->price = a->price;
     r->last_error = a->error;
     r->last_retry_after_us = a->retry_after_us;
-    keep_upstream_id(r, a);
-    routing_learn(r->gateway->routing, r->conf, c, outcome, a->retry_after_us, a->first_us, clock_mono_us());
+    if (!a->beaten)
+        keep_upstream_id(a);
+    struct lesson lesson = {.outcome = outcome,
+                            .retry_after_us = a->retry_after_us,
+                            .stream = r->call.stream,
+                            .waited_us = (t->first_us >= 0 ? t->first_us : t->ended_us) - t->began_us,
+                            .outwaited = a->beaten};
+    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
     routing_end(r->gateway->routing, c);
     metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
                 r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);
     if (outcome != OUTCOME_OK && outcome != OUTCOME_CANCELLED && outcome != OUTCOME_CLIENT_FAULT)
         log_info("try failed request=%s target=%s outcome=%s status=%d why=%s", r->id, c->target,
-                 outcome_names[outcome], a->status, why);
+                 outcome_names[outcome], t->status, why);
+    take_off(a);
     attempt_free(a);
-    r->attempt = NULL;
 }
 
-/* A failure: before content the answer is begun anew by the next try, after it everybody sees the same error. */
-void attempt_fail(struct request *r, enum outcome outcome, const char *why) {
-    struct answer *answer = r->answer;
+void attempt_fail(struct attempt *a, enum outcome outcome, const char *why) {
+    struct answer *answer = a->of->answer;
     char message[512] = "The provider's answer broke off.";
-    forget_our_key(r);
-    if (r->attempt->error.message[0])
-        snprintf(message, sizeof(message), "%s", r->attempt->error.message);
-    attempt_finish(r, outcome, why);
-    if (answer->content)
+    bool wrote = a->writes;
+    forget_our_key(a);
+    if (a->error.message[0])
+        snprintf(message, sizeof(message), "%s", a->error.message);
+    attempt_finish(a, outcome, why);
+    if (wrote)
         answer_end(answer, outcome == OUTCOME_TIMEOUT ? ERR_DEADLINE : ERR_UPSTREAM, message);
-    else if (!answer->ended)
-        answer_restart(answer);
 }
 
-void attempt_succeed(struct request *r) {
-    struct answer *answer = r->answer;
-    attempt_finish(r, OUTCOME_OK, "whole");
-    answer->usage = r->tries[r->n_tries - 1].usage; /* an estimate where the provider gave no numbers */
+static void end_with(struct attempt *a, enum outcome outcome, const char *why, enum err err) {
+    struct answer *answer = a->of->answer;
+    const struct try_row *row = a->row;
+    attempt_finish(a, outcome, why);
+    answer->usage = row->usage; /* an estimate where the provider gave no numbers */
     answer->content = true;
-    answer_end(answer, ERR_NONE, NULL);
+    answer_end(answer, err, NULL);
 }
 
-void attempt_cancel(struct request *r, enum outcome outcome, const char *why) {
-    attempt_finish(r, outcome, why);
+void attempt_succeed(struct attempt *a) {
+    attempt_write(a);
+    end_with(a, OUTCOME_OK, "whole", ERR_NONE);
+}
+
+void attempt_cancel(struct attempt *a, enum outcome outcome, const char *why) {
+    attempt_finish(a, outcome, why);
+}
+
+void attempts_cancel(struct request *r, enum outcome outcome, const char *why) {
+    while (r->attempt)
+        attempt_finish(r->hedge ? r->hedge : r->attempt, outcome, why);
 }
 
 static void put_ending(const struct event *e, void *user) {
-    struct request *r = user;
-    if (!r->answer->ended)
-        answer_put(r->answer, e);
+    struct answer *answer = user;
+    if (!answer->ended)
+        answer_put(answer, e);
 }
 
-void attempt_cut(struct request *r, const char *why) {
-    struct attempt *a = r->attempt;
-    struct answer *answer = r->answer;
-    struct usage used = a->reader ? *reader_usage(a->reader) : answer->usage;
+void attempt_cut(struct attempt *a, const char *why) {
+    struct answer *answer = a->of->answer;
+    struct usage used = used_by(a);
+    attempt_write(a);
     answer->content = answer->cut = true;
-    estimate_usage(r, a, &used, false);
-    bool made = reader_cut(a->reader, &used, put_ending, r);
-    attempt_finish(r, OUTCOME_CANCELLED, why);
-    answer->usage = r->tries[r->n_tries - 1].usage;
-    answer_end(answer, made ? ERR_NONE : ERR_BUDGET, NULL);
+    estimate_usage(a, &used, false);
+    bool made = reader_cut(a->reader, &used, put_ending, answer);
+    end_with(a, OUTCOME_CANCELLED, why, made ? ERR_NONE : ERR_BUDGET);
 }
 
-/* ---- starting, and what comes next ---- */
+/* ---- starting ---- */
 
-bool attempt_start(struct request *r) {
-    const struct choice *c = attempt_choice(r);
+/* A second try that lies below the first came down because that is slow. */
+static enum reason down_of(const struct request *r) {
+    const struct attempt *first = r->attempt;
+    bool below = first && r->plan.choices[r->at].rung > first->row->choice->rung;
+    return below ? REASON_TIMEOUT : r->down;
+}
+
+static struct attempt *attempt_new(struct request *r) {
     struct attempt *a = xcalloc(1, sizeof(*a));
-    assert(!r->attempt && r->n_tries < PLAN_MAX);
-    r->attempt = a;
-    a->began_us = request_age_us(r);
-    a->first_us = -1;
+    assert(!r->hedge && r->n_tries < PLAN_MAX);
+    a->of = r;
+    a->row = &r->tries[r->n_tries++];
+    *a->row = (struct try_row){.choice = &r->plan.choices[r->at],
+                               .began_us = request_age_us(r),
+                               .first_us = -1,
+                               .down = down_of(r),
+                               .hedged = r->attempt != NULL};
+    a->price = r->price;
+    a->bound = r->bound;
+    a->clamped_tok = r->call.clamped_tok;
     frame_init(&a->frames);
+    str_init(&a->early, ANSWER_MAX);
     str_init(&a->plain, PLAIN_ANSWER_MAX);
     str_init(&a->parked, ANSWER_MAX);
     str_init(&a->sign, SIGN_MAX);
-    snprintf(r->answer->target, sizeof(r->answer->target), "%s", c->target);
-    r->answer->down = r->down;
-    r->answer->clamped_tok = r->call.clamped_tok;
-    if (c->backend->protocol == PROTOCOL_DECODE)
-        return attempt_open_run(r, a);
-    a->reader = reader_new(c->backend->protocol, r->call.endpoint);
-    if (open_call(r, a))
-        return true;
-    attempt_fail(r, OUTCOME_CLIENT_FAULT, "the call is too large to write");
-    return false;
+    snprintf(a->target, sizeof(a->target), "%s", a->row->choice->target);
+    return a;
 }
+
+bool attempt_start(struct request *r) {
+    struct attempt *a = attempt_new(r);
+    const struct choice *c = a->row->choice;
+    *(r->attempt ? &r->hedge : &r->attempt) = a;
+    if (c->backend->protocol == PROTOCOL_DECODE) {
+        if (!attempt_open_run(a))
+            return false;
+    } else {
+        a->reader = reader_new(c->backend->protocol, r->call.endpoint);
+        if (!attempt_open_call(a)) {
+            attempt_fail(a, OUTCOME_CLIENT_FAULT, "the call is too large to write");
+            return false;
+        }
+    }
+    if (!r->hedge)
+        stand(a);
+    return true;
+}
+
+/* ---- what comes next ---- */
 
 /* What the client is told when no choice is left, by how the last try ended. */
 static const enum err told[OUTCOME_N] = {
@@ -386,7 +329,7 @@ static void quote_provider(struct request *r, enum outcome outcome) {
 }
 
 static enum walk give_up(struct request *r) {
-    enum outcome outcome = r->tries[r->n_tries - 1].outcome;
+    enum outcome outcome = r->last->outcome;
     bool crowded = outcome == OUTCOME_LOCAL || outcome == OUTCOME_NO_SLOT; /* here, and soon over */
     r->retry_after_us = crowded ? US_PER_S : r->last_retry_after_us;
     r->no_retry = outcome != OUTCOME_RATE_LIMITED && !crowded;
@@ -411,7 +354,7 @@ static void back_off(struct request *r, int next) {
 
 /* Moves on to a choice of the plan; the ladder's reason is noted when it lies below. */
 static void move_to(struct request *r, int next, enum outcome after) {
-    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung)
+    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung && r->plan.choices[next].rung > 0)
         r->down = outcome_reason(after);
     r->at = next;
 }
@@ -424,25 +367,40 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
     return true;
 }
 
-/* The same question asked from the end of the rung: only the rungs below answer. */
-static int next_below(const struct request *r, enum outcome outcome) {
+/* The last choice that was begun: a second try may have gone beyond the first, which ended after it. */
+static int farthest(const struct request *r) {
+    int far = r->at;
+    for (int i = 0; i < r->n_tries; i++)
+        if (r->tries[i].choice - r->plan.choices > far)
+            far = (int)(r->tries[i].choice - r->plan.choices);
+    return far;
+}
+
+/* What may follow r->at among the choices behind `far`, as if it had stood there. */
+static int next_behind(const struct request *r, int far, enum outcome outcome) {
     struct plan rest = r->plan;
-    int last = r->at;
-    while (last + 1 < rest.n && rest.choices[last + 1].rung == rest.choices[r->at].rung)
-        last++;
-    rest.choices[last] = r->plan.choices[r->at];
-    return plan_next(&rest, last, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    rest.choices[far] = r->plan.choices[r->at];
+    return plan_next(&rest, far, outcome, r->n_tries, r->alias->attempts, r->fallback);
+}
+
+/* The end of its rung: only the rungs below follow. */
+static int end_of_rung(const struct request *r, int far) {
+    while (far + 1 < r->plan.n && r->plan.choices[far + 1].rung == r->plan.choices[r->at].rung)
+        far++;
+    return far;
 }
 
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
-    int next = plan_next(&r->plan, r->at, outcome, r->n_tries, r->alias->attempts, r->fallback);
+    int far = farthest(r), next = next_behind(r, far, outcome);
     bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
-    return !same_rung || gateway_may_retry(r->gateway, r->conf) ? next : next_below(r, outcome);
+    if (!same_rung || gateway_may_retry(r->gateway, r->conf))
+        return next;
+    return next_behind(r, end_of_rung(r, far), outcome);
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {
-    enum outcome outcome = r->tries[r->n_tries - 1].outcome;
+    enum outcome outcome = r->last->outcome;
     if (r->answer->content)
         return go(r, STATE_STREAM);
     int next = next_affordable(r, outcome);

@@ -3,6 +3,7 @@
 #include "gateway/engines.h"
 
 #include "gateway/gateway.h"
+#include "gateway/workers/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct decode_options engine_options(const struct conf_backend *b) {
 
 bool engines_open(struct gateway *g, struct str *why) {
     char history[PATH_BYTES_MAX];
-    for (size_t i = 0; i < g->conf->n_backends; i++) {
+    for (size_t i = 0; g->worker == 0 && i < g->conf->n_backends; i++) {
         const struct conf_backend *b = &g->conf->backends[i];
         struct decode_options o = engine_options(b);
         if (b->protocol != PROTOCOL_DECODE || b->off)
@@ -66,14 +67,19 @@ static void identify(const struct gateway *g, const struct conf_target *t, struc
         snprintf(name, sizeof(name), "%.*s%.*s%s", (int)(star - t->model), t->model, SPAN_ARG(captured), star + 1);
     else
         snprintf(name, sizeof(name), "%s", t->model);
-    if (engine && decode_adapter_digest(engine, span_of(name), digest))
-        sha256_add(s, span_from(digest, sizeof(digest)));
+    if (g->worker > 0 && g->start)
+        engine_page_read(g->start->engine_page, digest); /* of all adapters: another one changes more than need be */
+    else if (!engine || !decode_adapter_digest(engine, span_of(name), digest))
+        return;
+    sha256_add(s, span_from(digest, sizeof(digest)));
 }
 
 void engines_identify(const struct gateway *g, const struct conf_alias *alias, struct span captured,
-                      uint8_t ladder[SHA256_BYTES]) {
+                      const struct arm *arm, uint8_t ladder[SHA256_BYTES]) {
     struct sha256 *s = sha256_new();
     sha256_add(s, span_from(ladder, SHA256_BYTES));
+    if (arm->first && arm->first->backend->protocol == PROTOCOL_DECODE)
+        identify(g, arm->first, captured, s);
     for (size_t i = 0; i < alias->n_rungs; i++)
         for (size_t k = 0; k < alias->rungs[i].n_targets; k++)
             if (alias->rungs[i].targets[k].backend->protocol == PROTOCOL_DECODE)

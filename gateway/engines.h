@@ -3,8 +3,8 @@
 #define TOLLGATE_GATEWAY_ENGINES_H
 
 #include "backends/backends.h"
-#include "conf/conf.h"
 #include "gateway/base/hash.h"
+#include "routing/routing.h"
 
 struct gateway;
 struct request;
@@ -17,6 +17,6 @@ struct decode_options engine_options(const struct conf_backend *b);
 void engine_ask_for(const struct conf_backend *b, struct span model, const char *team, struct decode_ask *ask);
 /* Puts the content of the adapters that an alias reaches into its ladder's digest: an answer of another content is another. */
 void engines_identify(const struct gateway *g, const struct conf_alias *alias, struct span captured,
-                      uint8_t ladder[SHA256_BYTES]);
+                      const struct arm *arm, uint8_t ladder[SHA256_BYTES]);
 
 #endif

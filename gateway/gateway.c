@@ -6,10 +6,12 @@
 #include "gateway/state/override.h"
 
 #include "gateway/engines.h"
+#include "gateway/workers/engine_door.h"
 
 #include "gateway/alerts/alert.h"
 #include "gateway/alerts/watch.h"
 #include "gateway/content.h"
+#include "gateway/keeper.h"
 #include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
@@ -118,6 +120,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     g->stranger_second = second;
     watch_tick(g, now_us);
     peers_tick(g, now_us);
+    keeper_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
     cache_tick(g->cache, now_us);
@@ -227,6 +230,7 @@ struct audit_options audit_options_of(struct gateway *g, const struct conf *c, i
                                   .records_others = g->worker == 0,
                                   .alone = g->worker > 0,
                                   .keep_us = c->audit.keep_us,
+                                  .unrolled_us = keeper_unrolled_us(g->keeper),
                                   .content_key = c->audit.content_full ? c->audit.content_wrap : NULL,
                                   .content_keep_us = c->audit.content_keep_us,
                                   .version = TOLLGATE_VERSION,
@@ -357,6 +361,7 @@ static void make_rooms(struct gateway *g) {
     g->pool = pool_new(g->loop);
     g->alerts = alerts_new();
     g->watch = watch_new();
+    g->keeper = keeper_new();
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
@@ -380,7 +385,7 @@ static struct gateway *open_house(struct gateway *g, struct str *why) {
     start_events(g);
     if (state_make(conf, why) && load_overrides(g, why) && have_admin_token(g, why) &&
         state_secret(conf, "end_user.key", g->end_user_key, why) && shared_open(g, why) && ledger_open(g, why) &&
-        listen_all(g, why) && engines_open(g, why) && open_audit(g, why)) {
+        listen_all(g, why) && engines_open(g, why) && open_audit(g, why) && engine_door_open(g, why)) {
         peers_open(g);
         return g;
     }
@@ -448,8 +453,10 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    keeper_stop(g);
     lookups_stop(g);
     adapters_stop(g);
+    engine_door_close(g);
     peers_close(g);
     if (g->audit) {
         cut_off(g);
@@ -461,6 +468,7 @@ void gateway_close(struct gateway *g) {
     engines_free(g);
     alerts_free(g->alerts);
     watch_free(g->watch);
+    keeper_free(g->keeper);
     pool_free(g->pool);
     budget_free(g->budget);
     overrides_free(g->overrides);

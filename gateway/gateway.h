@@ -20,6 +20,7 @@
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
 struct event;
+struct engine_door;
 struct peers;
 struct worker_start;
 
@@ -36,10 +37,12 @@ struct gateway {
     struct acts *acts;   /* NULL: no Redis */
     struct alerts *alerts;
     struct watch *watch;
+    struct keeper *keeper;                       /* of closed months */
     struct front *front, *admin, *metrics_front; /* of several workers only worker 0 has the latter two */
     int worker, workers;                         /* which one this is, of how many */
     const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
     struct peers *peers;                         /* NULL: no other workers */
+    struct engine_door *engine_door;             /* worker 0's, where others ask its engines; NULL: there are none */
     struct conf *prepared;                       /* counted: a reload that all workers are asked about; NULL */
     struct map engines;                          /* backend name -> struct decode * */
     struct list by_state[STATE_N];

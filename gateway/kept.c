@@ -60,8 +60,8 @@ static void decide(struct request *r) {
     bool by_key = r->alias->cache.scope_key;
     const struct endpoint_row *row = endpoint_row(r->call.endpoint);
     snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
-    routing_ladder_digest(r->alias, r->captured, ladder);
-    engines_identify(r->gateway, r->alias, r->captured, ladder);
+    routing_ladder_digest(r->alias, r->captured, &r->plan.arm, ladder);
+    engines_identify(r->gateway, r->alias, r->captured, &r->plan.arm, ladder);
     if (!attempt_forwarded(r, headers, &n_headers) || !put_team_tags(r, &headers[n_headers++])) {
         r->cache_rule = (struct cache_rule){.why = "too_large"};
         return;
@@ -240,7 +240,7 @@ static bool may_keep(const struct request *r) {
         return false;
     bool no_finish = a->finish == FINISH_NONE && r->call.traits.always; /* embeddings and counts have none to say */
     bool good_finish = no_finish || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
-    bool first_rung = r->at >= 0 && r->plan.choices[r->at].rung == 0 && !r->plan.choices[r->at].degraded;
+    bool first_rung = r->at >= 0 && plan_is_first_rung(&r->plan, &r->plan.choices[r->at]);
     return a->ended && !a->err && a->keeping && !a->no_store && !a->cut && good_finish && first_rung &&
            r->down == REASON_N && !r->cache_rule.no_keep;
 }

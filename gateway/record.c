@@ -73,6 +73,7 @@ void record_of(struct request *r, struct audit_record *record) {
     record->n_labels = r->n_labels;
     record->model = text_of(r, r->call.model);
     record->alias = r->alias ? r->alias->name : NULL;
+    record->arm = arm_names[r->plan.arm.kind];
     record->idempotency_key = r->idempotency ? strchr(r->idempotency, '/') + 1 : NULL;
     if (!r->key)
         return;

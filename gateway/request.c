@@ -146,6 +146,7 @@ void request_check(const struct request *r) {
     assert(r->state != STATE_SEND || (r->answer && r->hold.lease.open));
     assert(r->state != STATE_STREAM || r->answer);
     assert(r->state < STATE_SETTLE || !r->attempt);
+    assert(!r->hedge || (r->attempt && r->state != STATE_STREAM));
     assert(r->state != STATE_DONE || !lent);
     (void)lent;
 }

@@ -10,7 +10,7 @@
  *   BODY..          conf and key are set (own and open paths leave from AUTH to SETTLE)
  *   after RATE      slip is open until RELEASE
  *   after HOLD      lease is open until RELEASE
- *   SEND, STREAM    an answer is there; in SEND no content has been sent
+ *   SEND, STREAM    an answer is there; in SEND no content has been sent; a second try runs only before STREAM
  *   SETTLE..        status, usage and cost do not change any more; no attempt runs
  *   DONE            nothing is lent: no slip, lease, lead, attempt, answer, conf, client, idempotency key
  *
@@ -79,8 +79,11 @@ enum topup {
 
 /* One try as it is remembered: how it went, when and at what cost. */
 struct try_row {
-    const struct choice *choice; /* in the plan */
-    enum outcome outcome;
+    const struct choice *choice;          /* in the plan */
+    enum reason down;                     /* why it was tried below a better rung; REASON_N: it was not */
+    bool hedged;                          /* it was begun beside another */
+    bool won;                             /* ... and one of the two was quicker: this one */
+    enum outcome outcome;                 /* once it has ended */
     const char *why;                      /* static: why it ended */
     int status;                           /* HTTP, 0 if none came */
     int64_t began_us, first_us, ended_us; /* since the request began; first_us -1: no content */
@@ -124,7 +127,7 @@ struct request {
     /* RATE .. HOLD */
     struct rate_op rate;
     struct plan plan;
-    int at;           /* the plan's choice that is being tried; -1: none yet */
+    int at;           /* the plan's choice that is being tried, last or by the try that won; -1: none yet */
     enum reason down; /* why a better rung was passed over; REASON_N: it was not */
     struct cache_rule cache_rule;
     struct cache_op cache;
@@ -144,8 +147,10 @@ struct request {
     /* SEND, STREAM */
     struct answer *answer; /* counted; shared with followers and the cache */
     struct answer_reader reader;
-    struct attempt *attempt; /* owned; NULL: none runs */
-    int n_tries;
+    struct attempt *attempt;          /* owned; NULL: none runs */
+    struct attempt *hedge;            /* owned; a second one beside it, before content only; NULL: none */
+    int n_tries;                      /* that were begun */
+    struct try_row *last;             /* in tries: the one that ended last; NULL: none has */
     struct provider_error last_error; /* of the last try that failed */
     int64_t last_retry_after_us;
     bool forwarded_read;

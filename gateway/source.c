@@ -1,5 +1,5 @@
-/* What comes from a try's source: frames, a whole body, an error body, or pieces of the engine, turned into events of the
- * answer as far as that has room. Always true here: nothing is taken from a source that the answer cannot hold. */
+/* What comes from a try's source: frames, a whole body or an error body, turned into events of the answer as far as that has
+ * room. Always true here: nothing is taken from a source that the answer cannot hold. */
 #include "gateway/attempt.h"
 
 #include "gateway/gateway.h"
@@ -14,14 +14,30 @@ static int64_t at_most(int64_t v, int64_t max) {
     return v < max ? v : max;
 }
 
-static void put_event(struct request *r, const struct event *e) {
-    struct attempt *a = r->attempt;
-    if (e->bits & (EVENT_CONTENT | EVENT_PLAIN) && a->first_us < 0) {
-        a->first_us = request_age_us(r);
-        if (a->call)
-            http_call_progress(a->call);
-    }
-    answer_put(r->answer, e);
+/* Before content a try keeps what it says to itself. */
+static void put_event(struct attempt *a, const struct event *e) {
+    if (a->wins)
+        attempt_write(a);
+    if (!a->reader && a->writes)
+        a->of->answer->usage = a->used;
+    if (a->writes)
+        answer_put(a->of->answer, e);
+    else
+        event_pack(e, &a->early);
+}
+
+/* The first content decides which try goes on. */
+static void see_content(struct attempt *a) {
+    if (a->row->first_us >= 0)
+        return;
+    a->row->first_us = request_age_us(a->of);
+    if (a->call)
+        http_call_progress(a->call);
+    attempt_win(a);
+}
+
+bool attempt_has_room(const struct attempt *a) {
+    return a->writes ? answer_room(a->of->answer) : a->early.n <= ANSWER_KEEP_MAX;
 }
 
 static enum outcome outcome_of_status(const struct provider_error *e) {
@@ -41,63 +57,62 @@ static enum outcome outcome_of_status(const struct provider_error *e) {
     return OUTCOME_UNAVAILABLE;
 }
 
-static bool take_event(struct request *r, const struct event *e) {
-    struct attempt *a = r->attempt;
+bool attempt_take_event(struct attempt *a, const struct event *e) {
     if (e->bits & EVENT_ERROR) {
         a->error = (struct provider_error){.status = e->status ? e->status : 500,
                                            .context_window = e->err == ERR_CONTEXT,
                                            .content_filter = e->err == ERR_FILTERED};
         snprintf(a->error.message, sizeof(a->error.message), "%.*s", SPAN_ARG(e->message));
-        attempt_fail(r, outcome_of_status(&a->error), "an error in the stream");
+        attempt_fail(a, outcome_of_status(&a->error), "an error in the stream");
         return false;
     }
-    if (topup_park(r, e))
+    if (e->bits & (EVENT_CONTENT | EVENT_PLAIN))
+        see_content(a);
+    if (topup_park(a, e))
         return true;
     if (!(e->bits & EVENT_SILENT))
-        put_event(r, e);
+        put_event(a, e);
     if (e->bits & EVENT_LAST) {
-        attempt_succeed(r);
+        attempt_succeed(a);
         return false;
     }
-    if (r->answer->ended) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is too large");
+    if (a->early.over || (a->writes && a->of->answer->ended)) {
+        attempt_fail(a, OUTCOME_UNAVAILABLE, "the answer is too large");
         return false;
     }
     return true;
 }
 
 /* One frame; false when the attempt has ended with it. */
-static bool take_frame(struct request *r) {
-    struct attempt *a = r->attempt;
+static bool take_frame(struct attempt *a) {
     struct event e;
     const char *why = "a frame that is not what the dialect says";
     if (reader_frame(a->reader, str_span(&a->frames.name), str_span(&a->frames.data), &e, &why)) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, why);
+        attempt_fail(a, OUTCOME_UNAVAILABLE, why);
         return false;
     }
-    return take_event(r, &e);
+    return attempt_take_event(a, &e);
 }
 
 /* Frames out of what lies in the body, as long as the answer has room; false when the attempt has ended. */
-static bool take_frames(struct request *r, struct evbuffer *in) {
-    struct attempt *a = r->attempt;
+static bool take_frames(struct attempt *a, struct evbuffer *in) {
     struct evbuffer_iovec piece;
-    while (!a->parked.n && answer_room(r->answer) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
+    while (!a->parked.n && attempt_has_room(a) && evbuffer_peek(in, -1, NULL, &piece, 1) > 0 && piece.iov_len > 0) {
         size_t used = 0;
         enum frame_result got = frame_read(&a->frames, span_from(piece.iov_base, piece.iov_len), &used);
         evbuffer_drain(in, used);
         if (got == FRAME_TOO_LARGE) {
-            attempt_fail(r, OUTCOME_UNAVAILABLE, "an event is larger than the gateway holds");
+            attempt_fail(a, OUTCOME_UNAVAILABLE, "an event is larger than the gateway holds");
             return false;
         }
-        if (got == FRAME_READY && !take_frame(r))
+        if (got == FRAME_READY && !take_frame(a))
             return false;
     }
     return true;
 }
 
-static bool gather(struct request *r, struct evbuffer *in, size_t max) {
-    struct attempt *a = r->attempt;
+static bool gather(struct attempt *a, struct evbuffer *in, size_t max) {
+    struct request *r = a->of;
     size_t n = evbuffer_get_length(in);
     if (n && a->form == FORM_PLAIN)
         http_call_progress(a->call); /* a plain body that comes slowly is not one that does not come */
@@ -149,46 +164,44 @@ static enum form form_of(const struct http_head *head, struct evbuffer *in) {
     return FORM_UNKNOWN;
 }
 
-static void end_frames(struct request *r) {
-    struct attempt *a = r->attempt;
-    if (frame_rest(&a->frames) && (!take_frame(r) || a->parked.n))
+static void end_frames(struct attempt *a) {
+    if (frame_rest(&a->frames) && (!take_frame(a) || a->parked.n))
         return;
     if (reader_finished(a->reader))
-        attempt_succeed(r);
+        attempt_succeed(a);
     else
-        attempt_fail(r, OUTCOME_UNAVAILABLE, a->first_us < 0 ? "an empty stream" : "the stream ended without a finish");
+        attempt_fail(a, OUTCOME_UNAVAILABLE,
+                     a->row->first_us < 0 ? "an empty stream" : "the stream ended without a finish");
 }
 
-static void end_plain(struct request *r) {
-    struct attempt *a = r->attempt;
+static void end_plain(struct attempt *a) {
     struct event e;
     const char *why = "the body is not what the dialect says";
     if (reader_plain(a->reader, str_span(&a->plain), &e, &why)) {
-        attempt_fail(r, OUTCOME_UNAVAILABLE, why);
+        attempt_fail(a, OUTCOME_UNAVAILABLE, why);
         return;
     }
-    if (take_event(r, &e) && !a->parked.n)
-        attempt_succeed(r);
+    if (attempt_take_event(a, &e) && !a->parked.n)
+        attempt_succeed(a);
 }
 
-static void end_error(struct request *r) {
-    struct attempt *a = r->attempt;
-    if (attempt_again_unasked(r))
+static void end_error(struct attempt *a) {
+    if (attempt_again_unasked(a))
         return;
-    provider_error_read(attempt_choice(r)->backend->protocol, a->status, str_span(&a->plain), &a->error);
-    attempt_fail(r, outcome_of_status(&a->error), "the provider refused");
+    provider_error_read(a->row->choice->backend->protocol, a->row->status, str_span(&a->plain), &a->error);
+    attempt_fail(a, outcome_of_status(&a->error), "the provider refused");
 }
 
-static void end_unknown(struct request *r) {
-    attempt_fail(r, OUTCOME_UNAVAILABLE, "an empty answer");
+static void end_unknown(struct attempt *a) {
+    attempt_fail(a, OUTCOME_UNAVAILABLE, "an empty answer");
 }
 
 /* Too large by itself, or only beside all that the gateway holds for others: then it is not the provider's fault. */
-static void end_too_large(struct request *r, struct evbuffer *in) {
-    if (r->attempt->plain.n + evbuffer_get_length(in) > PLAIN_ANSWER_MAX)
-        attempt_fail(r, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
+static void end_too_large(struct attempt *a, struct evbuffer *in) {
+    if (a->plain.n + evbuffer_get_length(in) > PLAIN_ANSWER_MAX)
+        attempt_fail(a, OUTCOME_UNAVAILABLE, "the answer is larger than the gateway holds");
     else
-        attempt_cancel(r, OUTCOME_LOCAL, "the gateway's buffers are full");
+        attempt_cancel(a, OUTCOME_LOCAL, "the gateway's buffers are full");
 }
 
 static enum outcome outcome_of_failure(enum http_failure f) {
@@ -206,21 +219,20 @@ static enum outcome outcome_of_failure(enum http_failure f) {
     return outcomes[f];
 }
 
-static void pump_call(struct request *r) {
-    static void (*const ends[])(struct request *) = {
+static void pump_call(struct attempt *a) {
+    static void (*const ends[])(struct attempt *) = {
         [FORM_UNKNOWN] = end_unknown, [FORM_FRAMES] = end_frames, [FORM_PLAIN] = end_plain, [FORM_ERROR] = end_error};
-    struct attempt *a = r->attempt;
     const struct http_head *head = http_call_head(a->call);
     struct evbuffer *in = http_call_body(a->call);
     if (head) {
-        a->status = head->status;
+        a->row->status = head->status;
         a->retry_after_us = head->status >= 400 ? wish_of(head) : 0;
         a->form = a->form == FORM_UNKNOWN ? form_of(head, in) : a->form;
-        if (a->form == FORM_FRAMES && !take_frames(r, in))
+        if (a->form == FORM_FRAMES && !take_frames(a, in))
             return;
         bool whole_form = a->form == FORM_PLAIN || a->form == FORM_ERROR;
-        if (whole_form && !gather(r, in, a->form == FORM_ERROR ? ERROR_BODY_MAX : PLAIN_ANSWER_MAX)) {
-            end_too_large(r, in);
+        if (whole_form && !gather(a, in, a->form == FORM_ERROR ? ERROR_BODY_MAX : PLAIN_ANSWER_MAX)) {
+            end_too_large(a, in);
             return;
         }
         http_call_took_body(a->call);
@@ -230,37 +242,13 @@ static void pump_call(struct request *r) {
     enum http_failure failure = http_call_failed(a->call);
     bool unread = a->form == FORM_FRAMES && evbuffer_get_length(in) > 0; /* frames that came before the failure stand */
     if (failure && !unread) {
-        log_info("call failed request=%s why=%s", r->id, http_call_failure_text(a->call));
-        attempt_fail(r, outcome_of_failure(failure), http_failure_names[failure]);
+        log_info("call failed request=%s why=%s", a->of->id, http_call_failure_text(a->call));
+        attempt_fail(a, outcome_of_failure(failure), http_failure_names[failure]);
     } else if (http_call_ended(a->call) && evbuffer_get_length(in) == 0)
-        ends[a->form](r);
+        ends[a->form](a);
 }
 
-static void pump_run(struct request *r) {
-    struct attempt *a = r->attempt;
-    struct decode_piece piece;
-    while (!a->parked.n && answer_room(r->answer) && decode_take(a->run, &piece)) {
-        struct part parts[3];
-        struct event e = {0};
-        if (piece.last && piece.err) {
-            attempt_fail_run(r, piece.err);
-            return;
-        }
-        engine_event(r->call.endpoint, &piece, a->first_piece, parts, &e);
-        a->first_piece = false;
-        r->answer->usage = piece.usage;
-        if (topup_park(r, &e))
-            return;
-        put_event(r, &e);
-        if (piece.last) {
-            attempt_succeed(r);
-            return;
-        }
-    }
-}
-
-void attempt_unpark(struct request *r) {
-    struct attempt *a = r->attempt;
+void attempt_unpark(struct attempt *a) {
     struct part parts[EVENT_PARTS_MAX];
     struct str parked = a->parked;
     struct span rest = str_span(&parked);
@@ -268,18 +256,25 @@ void attempt_unpark(struct request *r) {
     str_init(&a->parked, ANSWER_MAX);
     bool plain = a->form == FORM_PLAIN;
     if (!event_unpack(&rest, &e, parts))
-        attempt_fail(r, OUTCOME_LOCAL, "an event that was put aside cannot be read");
-    else if (take_event(r, &e) && plain)
-        attempt_succeed(r);
+        attempt_fail(a, OUTCOME_LOCAL, "an event that was put aside cannot be read");
+    else if (attempt_take_event(a, &e) && plain)
+        attempt_succeed(a);
     str_fini(&parked);
 }
 
-void attempt_pump(struct request *r) {
+static void pump(struct attempt *a) {
+    if (a->reader)
+        pump_call(a);
+    else
+        attempt_pump_run(a);
+}
+
+/* One that waits for its hold is the only one: it has won. */
+void attempts_pump(struct request *r) {
     while (r->attempt && !topup_waits(r) && r->attempt) {
-        if (r->attempt->call)
-            pump_call(r);
-        else
-            pump_run(r);
+        pump(r->attempt);
+        if (r->hedge)
+            pump(r->hedge);
         if (!r->attempt || !r->attempt->parked.n)
             return;
     }

@@ -1,8 +1,10 @@
 /* The steps on the way in, HEAD to ADMIT, save BODY and HOLD, which have files of their own. Each asks one room one thing; refusing is returning. */
 #include "gateway/alerts/watch.h"
+#include "gateway/arm.h"
 #include "gateway/attempt.h"
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
+#include "gateway/needs.h"
 #include "gateway/routes.h"
 #include "gateway/state/keys.h"
 #include "gateway/state/override.h"
@@ -199,15 +201,14 @@ enum walk step_route(struct request *r) {
                           .key = r->key,
                           .alias = r->alias,
                           .captured = r->captured,
-                          .protocols = endpoint_row(r->call.endpoint)->protocols,
-                          .caps = r->call.caps,
-                          .in_bound_tok = expected_tok(r),
-                          .max_output_tok = r->call.size.max_output_tok,
+                          .wall_us = r->began_wall_us,
                           .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
     r->deadline_us = r->began_us + r->alias->deadline_us;
+    needs_of_call(&r->call, r->gateway->budget, &needs);
+    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
     enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (e == ERR_NO_TARGET) { /* what is kept answers also when nobody else can */
         r->no_target = true;

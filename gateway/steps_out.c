@@ -18,8 +18,7 @@ int64_t request_spent_nanousd(const struct request *r) {
 /* ---- SEND ---- */
 
 static enum walk give_up_waiting(struct request *r, enum outcome outcome, const char *why, enum err e) {
-    if (r->attempt)
-        attempt_cancel(r, outcome, why);
+    attempts_cancel(r, outcome, why);
     return refuse_or_stale(r, e);
 }
 
@@ -57,7 +56,7 @@ enum walk step_send(struct request *r) {
     if (!r->attempt && !attempt_start(r))
         return attempt_next_or_give_up(r);
     r->doing = "waiting for the first content";
-    attempt_pump(r);
+    attempts_pump(r);
     if (r->answer->content)
         return go(r, STATE_STREAM);
     return r->attempt ? WALK_WAIT : attempt_next_or_give_up(r);
@@ -72,8 +71,7 @@ enum walk step_stream(struct request *r) {
 
 enum walk step_refuse(struct request *r) {
     r->doing = "refusing";
-    if (r->attempt)
-        attempt_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
+    attempts_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
     kept_let_go(r, r->err);
     if (r->head_sent)
         relay_fail(r);

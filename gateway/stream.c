@@ -104,8 +104,7 @@ static void end_well(struct request *r) {
 static void end_badly(struct request *r, enum err e, const char *message) {
     r->err = e;
     snprintf(r->message, sizeof(r->message), "%s", message);
-    if (r->attempt)
-        attempt_cancel(r, OUTCOME_UNAVAILABLE, message);
+    attempts_cancel(r, OUTCOME_UNAVAILABLE, message);
     answer_end(r->answer, e, message);
     if (r->head_sent) {
         relay_fail(r);
@@ -124,11 +123,11 @@ void relay_fail(struct request *r) {
 static enum walk go_on_alone(struct request *r) {
     answer_leave(&r->reader);
     if (r->attempt && answer_readers(r->answer) > 0)
-        attempt_pump(r);
+        attempts_pump(r);
     if (r->attempt && answer_readers(r->answer) > 0)
         return WALK_WAIT;
     if (r->attempt) {
-        attempt_cancel(r, OUTCOME_CANCELLED, "the client left");
+        attempts_cancel(r, OUTCOME_CANCELLED, "the client left");
         answer_end(r->answer, ERR_CLIENT_GONE, NULL);
     }
     r->err = ERR_CLIENT_GONE;
@@ -156,7 +155,7 @@ static enum walk end_cancelled(struct request *r) {
         return go_on_alone(r);
     }
     if (r->attempt) {
-        attempt_cancel(r, OUTCOME_CANCELLED, "cancelled by an operator");
+        attempts_cancel(r, OUTCOME_CANCELLED, "cancelled by an operator");
         answer_end(r->answer, ERR_CANCELLED, NULL);
     }
     return go(r, STATE_SETTLE);
@@ -187,7 +186,7 @@ enum walk relay_run(struct request *r) {
         return go(r, STATE_SETTLE);
     }
     do {
-        attempt_pump(r);
+        attempts_pump(r);
         if (!relay_events(r, &moved)) {
             end_badly(r, ERR_UPSTREAM, "An event of the provider's answer cannot be passed on.");
             return go(r, STATE_SETTLE);

@@ -20,10 +20,11 @@ static int64_t worth_of(const struct event *e) {
     return tok;
 }
 
-bool topup_park(struct request *r, const struct event *e) {
-    struct attempt *a = r->attempt;
+/* What comes before content is not given to anybody yet. */
+bool topup_park(struct attempt *a, const struct event *e) {
+    const struct request *r = a->of;
     int64_t worth = worth_of(e);
-    if (!is_in_parts(r) || a->worth_tok + worth <= r->bound.out_tok) {
+    if (!a->wins || !is_in_parts(r) || a->worth_tok + worth <= r->bound.out_tok) {
         a->worth_tok += worth;
         return false;
     }
@@ -59,7 +60,7 @@ static void begin(struct request *r) {
 
 static void cut(struct request *r, const char *why) {
     r->topup = TOPUP_NONE;
-    attempt_cut(r, why);
+    attempt_cut(r->attempt, why);
 }
 
 /* A whole part does not fit: what is left is used up before the stream ends. */
@@ -88,7 +89,7 @@ static void written(struct request *r) {
     }
     r->topup = TOPUP_NONE;
     budget_bound_move(&r->price, &r->call.size, r->asked_tok, &r->bound);
-    attempt_unpark(r);
+    attempt_unpark(r->attempt);
 }
 
 /* One step of it; false when nothing is to be done any more. */

@@ -1,5 +1,6 @@
 /* The ladder digest: what an alias's answers come from, as 32 bytes of a cache key. Always true here: it does not depend
- * on the order of rungs and targets, on weights, policy, keys or timeouts; a degraded rung does not enter it. */
+ * on the order of rungs and targets, on weights, policy, keys or timeouts; a degraded rung does not enter it; the target that
+ * an arm tries first does. */
 #include "routing/routing.h"
 
 #include <stdlib.h>
@@ -49,7 +50,18 @@ static size_t n_sources(const struct conf_alias *alias) {
     return n;
 }
 
-void routing_ladder_digest(const struct conf_alias *alias, struct span captured, uint8_t out[SHA256_BYTES]) {
+/* An arm that goes elsewhere first shares no answer with one that goes elsewhere, or nowhere else. */
+static void add_arm(const struct conf_alias *alias, struct span captured, const struct arm *arm, struct sha256 *s) {
+    struct source first;
+    if (!arm->first)
+        return;
+    add_field(s, span_of(arm_names[arm->kind]));
+    digest_target(arm->first, alias->pattern, captured, &first);
+    sha256_add(s, span_from(first.sha256, SHA256_BYTES));
+}
+
+void routing_ladder_digest(const struct conf_alias *alias, struct span captured, const struct arm *arm,
+                           uint8_t out[SHA256_BYTES]) {
     size_t n = 0;
     struct source *sources = xcalloc(n_sources(alias) + 1, sizeof *sources);
     for (size_t i = 0; i < alias->n_rungs; i++)
@@ -60,6 +72,7 @@ void routing_ladder_digest(const struct conf_alias *alias, struct span captured,
     for (size_t i = 0; i < n; i++)
         if (i == 0 || by_bytes(&sources[i], &sources[i - 1]) != 0)
             sha256_add(s, span_from(sources[i].sha256, SHA256_BYTES));
+    add_arm(alias, captured, arm, s);
     sha256_end(s, out);
     free(sources);
 }

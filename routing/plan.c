@@ -8,33 +8,39 @@
 
 #define REASONS_ALL (REASON_BIT(REASON_N) - 1)
 
-static void put_choice(struct planner *p, const struct lane *lane, size_t rung, unsigned only_for) {
-    const struct conf_alias *alias = p->needs->alias;
+/* One rung on its way into the plan. */
+struct entering {
+    const struct conf_rung *of;
+    int rung;
+    unsigned only_for;
+};
+
+static void put_choice(struct planner *p, const struct lane *lane, const struct entering *in) {
     assert(p->plan->n < PLAN_MAX);
     p->plan->choices[p->plan->n++] = (struct choice){
         .backend = lane->backend,
         .model = lane->model,
         .target = lane->target,
         .key = lane->key,
-        .rung = (int)rung,
-        .degraded = alias->rungs[rung].degraded,
-        .only_for = only_for,
+        .rung = in->rung,
+        .degraded = in->of->degraded,
+        .only_for = in->only_for,
         .why = lane->why,
+        .facts = lane->facts,
     };
 }
 
-static void draw_rung(struct planner *p, struct rung_lanes *from, size_t rung, unsigned only_for) {
-    const struct policy_row *policy = policy_row(p->needs->alias->rungs[rung].policy);
-    int below = (int)(p->needs->alias->n_rungs - rung - 1);
+static void draw_rung(struct planner *p, struct rung_lanes *from, const struct entering *in) {
+    struct draw draw = {&p->r->random, p->needs->affinity};
+    int below = (int)p->needs->alias->n_rungs - in->rung - 1;
     int places = PLAN_MAX - p->plan->n - below;
     if (places < 1)
         places = p->plan->n < PLAN_MAX ? 1 : 0;
     size_t n = from->n < (size_t)places ? from->n : (size_t)places;
     for (size_t i = 0; i < n; i++) {
-        size_t at = policy->pick(from->lanes, from->n, &p->r->random);
-        assert(at < from->n && !from->lanes[at].taken);
+        size_t at = policy_pick(in->of->policy, from->lanes, from->n, &draw);
         from->lanes[at].taken = true;
-        put_choice(p, &from->lanes[at], rung, only_for);
+        put_choice(p, &from->lanes[at], in);
     }
     p->plan->n_cut += (int)(from->n - n);
 }
@@ -96,15 +102,28 @@ static void plan_rung(struct planner *p, size_t i) {
     if (found.n == 0)
         pass_over(p, found.reasons, entry);
     else
-        draw_rung(p, &found, i, entry);
+        draw_rung(p, &found, &(struct entering){rung, (int)i, entry});
+}
+
+/* What the arm tries first. It is no rung of the ladder: it sets no model that a caller could insist on, being left out
+ * it is no reason to go down, and whoever it fails begins at the ladder's top. */
+static void plan_arm(struct planner *p, const struct arm *arm) {
+    struct conf_target first = *arm->first;
+    struct conf_rung rung = {.targets = &first, .n_targets = 1, .degraded = arm->degraded};
+    struct rung_lanes found;
+    lanes_gather(p, &rung, &found);
+    if (!p->full && found.n)
+        draw_rung(p, &found, &(struct entering){&rung, RUNG_ARM, REASONS_ALL});
 }
 
 static void plan_once(struct planner *p) {
-    *p->plan = (struct plan){.alias = p->needs->alias};
+    *p->plan = (struct plan){.alias = p->needs->alias, .arm = p->needs->arm};
     p->nearest = BARRIER_NONE;
     p->back_us = INT64_MAX;
     p->models = NULL;
     memset(p->through, 0, sizeof p->through);
+    if (p->needs->arm.first)
+        plan_arm(p, &p->needs->arm);
     for (size_t i = 0; i < p->needs->alias->n_rungs && !p->full; i++)
         plan_rung(p, i);
 }

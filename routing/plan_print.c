@@ -18,6 +18,10 @@ static void put_reasons(unsigned bits, struct str *out) {
 }
 
 static void print_rung(const struct plan *p, const struct choice *c, struct str *out) {
+    if (c->rung == RUNG_ARM) {
+        str_printf(out, "  %s, before the ladder\n", arm_names[p->arm.kind]);
+        return;
+    }
     str_printf(out, "  rung %d of %zu", c->rung + 1, p->alias->n_rungs);
     if (c->degraded)
         str_puts(out, ", degraded");
@@ -61,6 +65,8 @@ static void print_excluded(const struct plan *p, struct str *out) {
 static void print_words(const struct plan *p, struct str *out) {
     str_printf(out, "alias %s: %zu rung%s, at most %d attempt%s\n", p->alias->name, p->alias->n_rungs,
                p->alias->n_rungs == 1 ? "" : "s", p->alias->attempts, p->alias->attempts == 1 ? "" : "s");
+    if (p->arm.kind != ARM_NONE)
+        str_printf(out, "  arm: %s\n", arm_names[p->arm.kind]);
     if (p->n > 0 && p->skipped) {
         str_puts(out, "  better rungs passed over: ");
         put_reasons(p->skipped, out);
@@ -110,6 +116,7 @@ static void print_json(const struct plan *p, struct str *out) {
     json_put_str(out, "alias", p->alias->name);
     json_put_i64(out, "rungs", (int64_t)p->alias->n_rungs);
     json_put_i64(out, "attempts", p->alias->attempts);
+    json_put_str(out, "arm", arm_names[p->arm.kind]);
     json_reasons("skipped", p->skipped, out);
     json_put_name(out, "choices");
     str_putc(out, '[');

@@ -19,6 +19,19 @@ struct routing;
 struct routing *routing_new(uint64_t seed); /* seed of all draws; 0: from the system */
 void routing_free(struct routing *r);
 
+/* On which side of an experiment a call stands. It may change the answer, so it goes into the cache key (by the ladder
+ * digest), the records and the bill. */
+enum arm_kind { ARM_NONE, ARM_STABLE, ARM_CANARY, ARM_PINNED, ARM_KINDS };
+extern const char *const arm_names[ARM_KINDS]; /* "stable", "canary", "pinned"; NULL for ARM_NONE */
+struct arm {
+    enum arm_kind kind;
+    const struct conf_target *first; /* CANARY, PINNED: tried before the ladder; lives as long as the request's conf */
+    bool degraded;                   /* a pinned one stands on a rung that is marked so */
+};
+/* Whether the subject (a team's, a key's or a label's name) is among `share` (over FACTOR_ONE) of the alias's. A larger
+ * share holds all subjects of a smaller one. */
+bool arm_holds(const char *alias, struct span subject, int64_t share);
+
 struct needs {
     const struct conf *conf;
     const struct conf_key *key;
@@ -30,17 +43,34 @@ struct needs {
     int64_t max_output_tok; /* -1: not said */
     struct span require;    /* further tags by header, comma separated */
     enum fallback fallback;
+    struct arm arm;
+    bool stream;           /* its answer comes piece by piece: waits of both kinds are not compared */
+    struct usage expected; /* what it is likely to use: the policy cost prices it */
+    int64_t wall_us;       /* ... at this instant */
+    uint64_t affinity;     /* alike for calls that begin alike: the policy sticky; 0: none */
+};
+/* Whether the tags and key boundaries of the call's team, key and header let `b` see it: the one rule for plans, and for
+ * whatever else would send a call somewhere. */
+must_check bool routing_permits(const struct needs *needs, const struct conf_backend *b);
+
+/* What was known of a target when the choice was made. */
+struct lane_facts {
+    int64_t latency_us;   /* of late, as peak EWMA of the first content, or of whole answers; -1: not known */
+    int64_t cost_nanousd; /* of this call, as far as it can be foreseen; -1: not asked for or not known */
+    int in_flight;        /* calls at it, from this process */
 };
 
+#define RUNG_ARM (-1) /* of the arm's own target, above the ladder */
 struct choice {
     const struct conf_backend *backend;  /* lives as long as the request's conf */
     struct span model;                   /* upstream name, capture filled in; in the plan's arena */
     const char *target;                  /* "backend/model", in the plan's arena */
     const struct conf_upstream_key *key; /* NULL where the backend takes none */
-    int rung;                            /* from 0 */
+    int rung;                            /* from 0; RUNG_ARM */
     bool degraded;                       /* the rung is marked so by the operator */
     unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from one above; rung 0: all */
     const char *why;   /* static: "weighted draw", "only target", "probe after cool-down", ... */
+    struct lane_facts facts;
 };
 
 struct exclusion {
@@ -51,7 +81,8 @@ struct exclusion {
 
 struct plan {
     const struct conf_alias *alias; /* lives as long as the request's conf */
-    int n, at;                      /* at: the next choice to try */
+    struct arm arm;
+    int n, at; /* at: the next choice to try */
     struct choice choices[PLAN_MAX];
     int n_excluded;
     struct exclusion excluded[PLAN_EXCLUDED_MAX];
@@ -88,6 +119,11 @@ extern const char *const outcome_names[OUTCOME_N];
 /* The reason for which a plan may go on below after this outcome; REASON_N: it may not go on at all. */
 enum reason outcome_reason(enum outcome o);
 
+/* Whether a choice stands where its arm begins: what it answers may be kept and given again. */
+static inline bool plan_is_first_rung(const struct plan *p, const struct choice *c) {
+    return c->rung == (p->arm.first ? RUNG_ARM : 0) && !c->degraded;
+}
+
 /* The index of the choice that follows choice `after`, which ended with `last`, or -1: the one place that decides. With
  * `after` -1 the first choice. `tried` counts tries that were sent so far (not those that ended NO_SLOT or OVER_BUDGET);
  * `attempts` is the alias's bound. Never to be called once content has gone to the client. Choices that share the part
@@ -95,9 +131,16 @@ enum reason outcome_reason(enum outcome o);
  * backend with many keys does not use up the attempts; a degraded rung comes after both. */
 int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback);
 
-/* retry_after_us: the provider's wish, 0 if none. */
-void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, enum outcome o,
-                   int64_t retry_after_us, int64_t first_content_us, int64_t now_us);
+/* How a try ended. */
+struct lesson {
+    enum outcome outcome;
+    int64_t retry_after_us; /* the provider's wish; 0: none */
+    bool stream;            /* as in the needs */
+    int64_t waited_us;      /* from its start to its first content, or to its end when none came */
+    bool outwaited;         /* another try was quicker: this one would have taken longer still */
+};
+void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, const struct lesson *l,
+                   int64_t now_us);
 /* A choice was started / has ended: in-flight counts per backend (rate_limits.in_flight) and half-open probes. The
  * address of the choice tells tries apart: give the same one to begin, learn and end. False: no slot now; go on with
  * plan_next as after OUTCOME_NO_SLOT. Every begin that said true is ended once, after its learn. */
@@ -119,7 +162,8 @@ void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct la
 void plan_print(const struct plan *p, bool as_json, struct str *out);
 
 /* SHA-256 over the ladder: sorted set of (backend name, protocol, url, model) of all rungs that are not degraded,
- * without weights, policy, keys and timeouts; part of the cache key. */
-void routing_ladder_digest(const struct conf_alias *alias, struct span captured, uint8_t out[SHA256_BYTES]);
+ * without weights, policy, keys and timeouts, and the arm where it has a target of its own; part of the cache key. */
+void routing_ladder_digest(const struct conf_alias *alias, struct span captured, const struct arm *arm,
+                           uint8_t out[SHA256_BYTES]);
 
 #endif

@@ -63,7 +63,7 @@ struct decode_ask {
     struct span team;    /* whose share it is, and who else may find its prompt in the cache */
     bool shared_prefix;  /* anybody may find it */
     int64_t priority;    /* lower goes first within a team */
-    int64_t deadline_us; /* on the monotonic clock; 0: none. Then the run ends with ERR_DEADLINE */
+    int64_t deadline_us; /* of the first text, on the monotonic clock; 0: none. Then the run ends with ERR_DEADLINE */
 };
 
 /* Exact prompt tokens of an ask (the loop may call it); -1 when it cannot be rendered. Users' text never becomes a

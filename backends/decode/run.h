@@ -57,6 +57,7 @@ struct decode_run {
     struct sample_options sampling;
     struct decode_bias *biases; /* owned; what sampling borrows */
     bool ignore_ends;
+    bool shown; /* text of it has been given: its deadline is kept */
 };
 
 struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void *user);

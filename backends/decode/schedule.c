@@ -85,7 +85,7 @@ static void sweep(struct schedule *s, struct list *l, int64_t now_us) {
         if (atomic_load(&r->cancelled)) {
             schedule_let_go(s, l, r);
             run_drop(r);
-        } else if (r->deadline_us && now_us >= r->deadline_us)
+        } else if (r->deadline_us && !r->shown && now_us >= r->deadline_us)
             finish(s, l, r, NULL, ERR_DEADLINE);
     }
 }
@@ -151,6 +151,7 @@ static void take_token(struct schedule *s, struct decode_run *r, float *logits) 
     }
     str_clear(&s->shown);
     run_text_put(&r->text, tokenizer_bytes(s->tokenizer, id), &s->shown);
+    r->shown = r->shown || s->shown.n > 0;
     run_show(r, str_span(&s->shown));
     if (r->text.stopped || r->n_out >= r->max_out)
         finish(s, &s->running, r, r->text.stopped ? "stop" : "length", ERR_NONE);

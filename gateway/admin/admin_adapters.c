@@ -4,6 +4,7 @@
 #include "gateway/admin/admin_adapters.h"
 
 #include "gateway/gateway.h"
+#include "gateway/workers/engine_door.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -112,6 +113,7 @@ static void on_looked(void *user, const char *why) {
         admin_say(c, ERR_INVALID, why);
     else {
         admin_record(c, "adapter added", NULL, j->name);
+        engine_page_write(c->gateway);
         c->status = 201;
         str_puts(&c->out, "{");
         json_put_str(&c->out, "added", j->name);
@@ -165,6 +167,7 @@ static void acted(struct admin_call *c, bool ok, const char *what, const struct 
         return;
     }
     admin_record(c, what, w->reason[0] ? w->reason : NULL, of);
+    engine_page_write(c->gateway);
     str_puts(&c->out, "{\"done\":true}\n");
 }
 

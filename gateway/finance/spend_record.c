@@ -17,6 +17,7 @@ enum {
     R_FAMILY,
     R_ENDPOINT,
     R_ALIAS,
+    R_ARM,
     R_MODEL,
     R_TARGET,
     R_LABELS,
@@ -36,20 +37,21 @@ enum {
     R_PICKED
 };
 static const struct span members[R_PICKED] = {
-    [R_TEAM] = SPAN("team"),           [R_KEY] = SPAN("key_id"),        [R_OWNER] = SPAN("owner"),
-    [R_END_USER] = SPAN("end_user"),   [R_CLIENT] = SPAN("client"),     [R_FAMILY] = SPAN("client_family"),
-    [R_ENDPOINT] = SPAN("endpoint"),   [R_ALIAS] = SPAN("alias"),       [R_MODEL] = SPAN("model"),
-    [R_TARGET] = SPAN("target"),       [R_LABELS] = SPAN("labels"),     [R_ADMITTED] = SPAN("admitted"),
-    [R_ATTEMPTS] = SPAN("attempts"),   [R_USAGE] = SPAN("usage"),       [R_PRICE] = SPAN("price_digest"),
-    [R_COST] = SPAN("cost_nanousd"),   [R_LIST] = SPAN("list_nanousd"), [R_SAVED] = SPAN("saved_nanousd"),
-    [R_ESTIMATED] = SPAN("estimated"), [R_OVERRUN] = SPAN("overrun"),   [R_CACHE] = SPAN("cache"),
-    [R_DEGRADED] = SPAN("degraded"),   [R_BOOKED] = SPAN("booked"),     [R_CONCERNS] = SPAN("concerns")};
+    [R_TEAM] = SPAN("team"),           [R_KEY] = SPAN("key_id"),          [R_OWNER] = SPAN("owner"),
+    [R_END_USER] = SPAN("end_user"),   [R_CLIENT] = SPAN("client"),       [R_FAMILY] = SPAN("client_family"),
+    [R_ENDPOINT] = SPAN("endpoint"),   [R_ALIAS] = SPAN("alias"),         [R_ARM] = SPAN("arm"),
+    [R_MODEL] = SPAN("model"),         [R_TARGET] = SPAN("target"),       [R_LABELS] = SPAN("labels"),
+    [R_ADMITTED] = SPAN("admitted"),   [R_ATTEMPTS] = SPAN("attempts"),   [R_USAGE] = SPAN("usage"),
+    [R_PRICE] = SPAN("price_digest"),  [R_COST] = SPAN("cost_nanousd"),   [R_LIST] = SPAN("list_nanousd"),
+    [R_SAVED] = SPAN("saved_nanousd"), [R_ESTIMATED] = SPAN("estimated"), [R_OVERRUN] = SPAN("overrun"),
+    [R_CACHE] = SPAN("cache"),         [R_DEGRADED] = SPAN("degraded"),   [R_BOOKED] = SPAN("booked"),
+    [R_CONCERNS] = SPAN("concerns")};
 
 /* Where the plain words of a report lie among them. */
 static const int plain[BY_N] = {
-    [BY_TEAM] = R_TEAM,         [BY_KEY] = R_KEY,          [BY_OWNER] = R_OWNER, [BY_FAMILY] = R_FAMILY,
-    [BY_END_USER] = R_END_USER, [BY_ALIAS] = R_ALIAS,      [BY_MODEL] = R_MODEL, [BY_ENDPOINT] = R_ENDPOINT,
-    [BY_CACHE] = R_CACHE,       [BY_DEGRADED] = R_DEGRADED};
+    [BY_TEAM] = R_TEAM,         [BY_KEY] = R_KEY,     [BY_OWNER] = R_OWNER,      [BY_FAMILY] = R_FAMILY,
+    [BY_END_USER] = R_END_USER, [BY_ALIAS] = R_ALIAS, [BY_ARM] = R_ARM,          [BY_MODEL] = R_MODEL,
+    [BY_ENDPOINT] = R_ENDPOINT, [BY_CACHE] = R_CACHE, [BY_DEGRADED] = R_DEGRADED};
 
 enum { T_TARGET, T_KEY, T_PICO, T_LIST, T_USAGE, T_PICKED };
 static const struct span try_members[T_PICKED] = {SPAN("target"), SPAN("upstream_key"), SPAN("pico"), SPAN("list_pico"),
@@ -301,11 +303,11 @@ static size_t chain_part(const char *file) {
 }
 
 /* The first record of a chain is its first, or older files are gone. */
-static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq) {
+static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq, int64_t time_us) {
     size_t n = chain_part(l->file);
     bool same = n == chain_part(s->chain_file) && memcmp(l->file, s->chain_file, n) == 0 && s->chain_file[0];
-    if (!same && seq > 1)
-        s->cut = true;
+    if (!same && seq > 1 && time_us > s->cut_us)
+        s->cut_us = time_us;
     snprintf(s->chain_file, sizeof s->chain_file, "%s", l->file);
 }
 
@@ -317,10 +319,10 @@ bool spend_see(const struct audit_line *l, void *user) {
     if (!audit_frame(l->text, &frame))
         return true; /* the verdict says so */
     s->records++;
-    if (l->line == 1)
-        see_file(s, l, frame.seq);
     if (clock_parse(frame.time, &time_us))
         see_range(s, time_us);
+    if (l->line == 1)
+        see_file(s, l, frame.seq, time_us);
     r.adjust = frame.kind == AUDIT_ADJUST;
     if (frame.kind != AUDIT_SETTLE && !r.adjust)
         return true;

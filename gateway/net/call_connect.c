@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void start_tls(struct http_call *c) {
@@ -61,6 +62,22 @@ static int open_socket(union address *a, int port) {
     return -1;
 }
 
+static int open_local(const char *path) {
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(to.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
 static void set_share(struct http_call *c) {
     int64_t now_us = clock_mono_us(), left = c->lookup.found.n - c->address;
     c->address_us = INT64_MAX;
@@ -106,10 +123,26 @@ static void on_resolved(struct lookup *l) {
     turn_wake(&c->pool->turn, &c->item);
 }
 
+/* A socket of this machine answers at once: its queue has room, or it is as good as not there. */
+static void connect_here(struct http_call *c) {
+    int fd = open_local(c->origin->to.path);
+    if (fd < 0) {
+        call_fail(c, error_is_local(errno) ? HTTP_FAIL_LOCAL : HTTP_FAIL_CONNECT, "cannot connect to %s: %s",
+                  c->origin->to.path, strerror(errno));
+        return;
+    }
+    c->up = up_new(c->origin, fd, false, c);
+    call_talk(c);
+}
+
 void call_connect(struct http_call *c) {
     const char *host = c->origin->proxy_host ? c->origin->proxy_host : c->origin->to.host;
     c->reused = false;
     c->try_us = clock_mono_us();
+    if (c->origin->to.path) {
+        connect_here(c);
+        return;
+    }
     c->state = CALL_RESOLVE;
     c->lookup.done = on_resolved;
     if (resolver_find(c->pool->resolver, host, &c->lookup))

@@ -132,6 +132,7 @@ struct http_target {
     int port;
     const char *ca_file; /* NULL: system roots */
     const char *proxy;   /* "http://host:port", NULL: none. TLS through CONNECT */
+    const char *path;    /* of a unix socket, which is used instead of host and port; NULL: none */
 };
 enum http_failure {
     HTTP_FAIL_NONE,

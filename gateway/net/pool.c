@@ -120,6 +120,7 @@ static struct origin *origin_new(struct pool *p, const struct http_target *t) {
     o->to.host = xstrdup(t->host);
     o->to.ca_file = t->ca_file ? xstrdup(t->ca_file) : NULL;
     o->to.proxy = NULL;
+    o->to.path = t->path ? xstrdup(t->path) : NULL;
     list_init(&o->idle);
     if (t->proxy)
         read_proxy(o, t->proxy);
@@ -137,6 +138,7 @@ static void origin_free(struct origin *o) {
     SSL_SESSION_free(o->session);
     free((char *)o->to.host);
     free((char *)o->to.ca_file);
+    free((char *)o->to.path);
     free(o->proxy_host);
     free(o->authority);
     free(o->tls_why);
@@ -160,8 +162,8 @@ static void forget_unused(struct pool *p) {
 struct origin *origin_get(struct pool *p, const struct http_target *t) {
     struct str key;
     str_init(&key, 8192);
-    str_printf(&key, "%d|%s|%d|%s|%s", t->tls, t->host, t->port, t->ca_file ? t->ca_file : "",
-               t->proxy ? t->proxy : "");
+    str_printf(&key, "%d|%s|%d|%s|%s|%s", t->tls, t->host, t->port, t->ca_file ? t->ca_file : "",
+               t->proxy ? t->proxy : "", t->path ? t->path : "");
     struct origin *o = map_find(&p->origins, str_span(&key));
     if (!o) {
         forget_unused(p);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ static void close_others(struct parent *p, int worker) {
     if (worker > 0) {
         close_fd(&p->admin);
         close_fd(&p->metrics);
+        close_fd(&p->engine);
     }
     close_fd(&p->control);
     close(p->signals);
@@ -71,7 +73,10 @@ static int work(struct parent *p, int worker) {
                                        .metrics = p->metrics.fd >= 0 ? &p->metrics : NULL,
                                        .ask = &p->ask[worker],
                                        .pages = p->pages,
-                                       .admin_token = p->admin_token};
+                                       .admin_token = p->admin_token,
+                                       .engine = p->engine.fd >= 0 ? &p->engine : NULL,
+                                       .engine_secret = p->engine_secret,
+                                       .engine_page = p->engine_page};
     struct str why;
     str_init(&why, WHY_MAX);
     struct gateway *g = gateway_open_worker(&start, &why);
@@ -179,6 +184,29 @@ static bool open_asks(struct parent *p, struct str *why) {
     return true;
 }
 
+static bool has_engine(const struct conf *c) {
+    for (size_t i = 0; i < c->n_backends; i++)
+        if (c->backends[i].protocol == PROTOCOL_DECODE && !c->backends[i].off)
+            return true;
+    return false;
+}
+
+/* Only the gateway's own user may open it, and only its workers know the secret that it asks for. */
+static bool open_engine(struct parent *p, struct str *why) {
+    char address[PEER_ADDRESS_MAX];
+    uint8_t random[ENGINE_SECRET_BYTES];
+    if (!has_engine(p->conf))
+        return true;
+    random_bytes(random, sizeof random);
+    hex_put(random, sizeof random, p->engine_secret);
+    if (!peer_address(p->conf, PEER_ENGINE, address, why))
+        return false;
+    mode_t before = umask(0177);
+    bool good = listening_open(&p->engine, address, false, why);
+    umask(before);
+    return good;
+}
+
 static void close_sockets(struct parent *p) {
     for (size_t i = 0; i < (size_t)p->n * p->conf->n_listen; i++)
         listening_close(&p->listen[i]);
@@ -190,6 +218,7 @@ static void close_asks(struct parent *p) {
     for (int i = 0; i < p->n; i++)
         listening_close(&p->ask[i]);
     listening_close(&p->control);
+    listening_close(&p->engine);
 }
 
 /* ---- signals ---- */
@@ -294,7 +323,7 @@ static bool start_all(struct parent *p) {
 }
 
 static bool open_parent(struct parent *p, struct str *why) {
-    p->admin.fd = p->metrics.fd = p->control.fd = p->signals = -1;
+    p->admin.fd = p->metrics.fd = p->control.fd = p->engine.fd = p->signals = -1;
     for (int i = 0; i < CONF_WORKERS_MAX; i++)
         p->ask[i].fd = -1;
     p->listen = xcalloc((size_t)p->n * p->conf->n_listen, sizeof *p->listen);
@@ -302,12 +331,13 @@ static bool open_parent(struct parent *p, struct str *why) {
         p->listen[i].fd = -1;
     size_t bytes = (size_t)p->n * sizeof *p->pages;
     p->pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p->pages == MAP_FAILED || !watch_signals(p)) {
+    p->engine_page = mmap(NULL, sizeof *p->engine_page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p->pages == MAP_FAILED || p->engine_page == MAP_FAILED || !watch_signals(p)) {
         str_printf(why, "workers cannot be started: %s\n", strerror(errno));
         return false;
     }
     return state_make(p->conf, why) && admin_token_make(p->conf, p->admin_token, why) && open_sockets(p, why) &&
-           open_asks(p, why);
+           open_asks(p, why) && open_engine(p, why);
 }
 
 static void close_parent(struct parent *p) {
@@ -315,6 +345,8 @@ static void close_parent(struct parent *p) {
     close_asks(p);
     if (p->pages != MAP_FAILED)
         munmap(p->pages, (size_t)p->n * sizeof *p->pages);
+    if (p->engine_page != MAP_FAILED)
+        munmap(p->engine_page, sizeof *p->engine_page);
     if (p->signals >= 0)
         close(p->signals);
     free(p->listen);

@@ -33,8 +33,11 @@ struct parent {
     struct parent_worker workers[CONF_WORKERS_MAX];
     struct listening *listen; /* owned; n rows of as many as conf says */
     struct listening admin, metrics, ask[CONF_WORKERS_MAX], control;
-    struct worker_page *pages; /* mapped */
-    int signals;               /* signalfd */
+    struct listening engine;         /* worker 0's engines; fd -1: conf names none */
+    struct worker_page *pages;       /* mapped */
+    struct engine_page *engine_page; /* mapped */
+    char engine_secret[ENGINE_SECRET_MAX];
+    int signals; /* signalfd */
     char admin_token[ADMIN_TOKEN_MAX];
     bool draining, failed;
     int64_t end_us; /* while draining: mono, when who is left is killed */

@@ -4,6 +4,7 @@
 
 #include "gateway/admin/admin.h"
 #include "gateway/admin/sums.h"
+#include "gateway/workers/engine_door.h"
 #include "gateway/workers/worker.h"
 
 #include <event2/buffer.h>
@@ -29,8 +30,12 @@ struct peers {
 };
 
 bool peer_address(const struct conf *c, int worker, char out[PEER_ADDRESS_MAX], struct str *why) {
-    int n = worker < 0 ? snprintf(out, PEER_ADDRESS_MAX, "unix:%s/parent.sock", c->state_directory)
-                       : snprintf(out, PEER_ADDRESS_MAX, "unix:%s/worker-%d.sock", c->state_directory, worker);
+    char name[32];
+    if (worker >= 0)
+        snprintf(name, sizeof name, "worker-%d", worker);
+    else
+        snprintf(name, sizeof name, "%s", worker == PEER_ENGINE ? "engine" : "parent");
+    int n = snprintf(out, PEER_ADDRESS_MAX, "unix:%s/%s.sock", c->state_directory, name);
     if (n > 0 && n < PEER_ADDRESS_MAX)
         return true;
     str_printf(why, "state.directory %.200s is too long a path for sockets, which several workers need in it\n",
@@ -290,7 +295,7 @@ void peers_ask(struct gateway *g, const char *line, void (*done)(const struct an
 void peers_ask_parent(struct gateway *g, const char *line, void (*done)(const struct answers *a, void *user),
                       void *user) {
     struct asking *a = asking_new(g, 1, PEER_RELOAD_US, done, user);
-    ask_one(a, 0, -1, line);
+    ask_one(a, 0, PEER_PARENT, line);
     all_asked(a);
 }
 
@@ -342,6 +347,7 @@ void peers_tick(struct gateway *g, int64_t mono_us) {
         return;
     g->peers->page_us = mono_us + PEER_PAGE_US;
     write_page(g);
+    engine_page_write(g);
 }
 
 bool peers_are_done(const struct gateway *g) {

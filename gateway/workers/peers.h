@@ -17,6 +17,8 @@
 #define PEER_LINE_MAX 256
 #define PEER_ANSWER_MAX (16 << 20)
 #define PEER_PAGE_US INT64_C(500000) /* how often a page is written */
+#define PEER_PARENT (-1)             /* instead of a worker's number */
+#define PEER_ENGINE (-2)             /* worker 0's socket for engines (gateway/workers/engine_door.h) */
 
 struct gateway;
 struct conf;

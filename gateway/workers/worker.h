@@ -5,6 +5,7 @@
 #include "conf/conf.h"
 #include "gateway/gateway.h"
 #include "gateway/net/listening.h"
+#include "gateway/workers/engine_door.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -35,6 +36,9 @@ struct worker_start {
     const struct listening *ask;             /* where it is asked */
     struct worker_page *pages;               /* of all workers */
     const char *admin_token;                 /* secret */
+    const struct listening *engine;          /* where worker 0's engines are asked; NULL: conf names none */
+    const char *engine_secret;               /* secret */
+    struct engine_page *engine_page;         /* of all workers */
 };
 
 #endif

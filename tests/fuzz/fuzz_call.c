@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct llm_call call;
     struct call_fault why;
     struct arena arena;
-    struct decode_ask ask;
+    struct engine_ask ask;
     if (size < 1 || !json_check(span_from(data + 1, size - 1), JSON_DEPTH_MAX, &body, &fault))
         return 0;
     arena_init(&arena, 1 << 20);

@@ -50,6 +50,8 @@ backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call
 backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
+gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
+backends/engine_run.c test_engine.c pieces become events there
 backends/decode/push_tar.c test_push.c an archive is read by a push
 backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
 backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
@@ -115,8 +117,8 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
- keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup kept '
+ keeper keys recent self_service admin_requests client admin_workers parent_ask peers reload
+ admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup kept '
 walk=" $(echo $walk) "
 
 bad=0

@@ -49,19 +49,6 @@ Test(answer, nothing_is_read_before_content_and_then_all_in_order) {
     answer_drop(a);
 }
 
-Test(answer, a_try_that_failed_before_content_leaves_nothing) {
-    struct answer *a = answer_new(true);
-    struct seen s = {0};
-    cr_assert(answer_join(a, &s.reader));
-    put(a, EVENT_NO_STORE, SPAN("of the first try"));
-    answer_restart(a);
-    cr_expect(!a->no_store && a->text_bytes == 0 && a->end == 0);
-    put(a, EVENT_PLAIN, SPAN("of the second"));
-    cr_expect(next_is(&s, SPAN("of the second")) && nothing(&s));
-    answer_leave(&s.reader);
-    answer_drop(a);
-}
-
 Test(answer, a_kept_answer_takes_late_readers_and_can_be_stored) {
     struct answer *a = answer_new(true);
     struct seen first = {0}, late = {0}, again = {0};

@@ -135,20 +135,6 @@ Test(answer_window, past_its_limit_a_kept_answer_becomes_a_window) {
     answer_drop(a);
 }
 
-Test(answer_window, a_failed_try_is_forgotten_before_content) {
-    struct answer *a = answer_new(true);
-    struct answer_reader r = new_reader();
-    cr_assert(answer_join(a, &r));
-    put(a, EVENT_NO_STORE, 10, 'a');
-    answer_restart(a);
-    cr_expect(a->end == 0 && !a->no_store && a->text_bytes == 0);
-    put(a, EVENT_CONTENT, 10, 'b');
-    cr_expect_eq(next(&r), 'b');
-    cr_expect_eq(next(&r), '-');
-    answer_leave(&r);
-    answer_drop(a);
-}
-
 Test(answer_window, it_lives_as_long_as_somebody_counts_it) {
     struct answer *a = answer_new(false);
     struct answer_reader r = new_reader();

@@ -1,4 +1,5 @@
 /* Writers: the forms that test_golden.c does not show, and the rule that what a dialect writes it can read. */
+#include "backends/dialect.h"
 #include "tests/support/relay.h"
 
 #include <criterion/criterion.h>

@@ -101,3 +101,22 @@ Test(conf_alias, reasons_have_the_names_of_the_header) {
     cr_expect_str_eq(reason_names[REASON_UNAVAILABLE], "unavailable");
     cr_expect_str_eq(reason_names[REASON_BUDGET], "budget");
 }
+
+Test(conf_alias, a_canary_is_a_target_and_a_share) {
+    struct conf *c = load_good("backends: {a: {protocol: openai, url: \"http://h/v1\"}}\n"
+                               "aliases:\n"
+                               "  plain: a/m\n"
+                               "  half: {ladder: [{targets: [a/m]}], canary: {target: a/n, percent: 0.5}}\n"
+                               "  all: {ladder: [{targets: [a/m]}], canary: {target: a/o, percent: 100, by: key}}\n"
+                               "  \"x-*\": {ladder: [{targets: [a/m]}],\n"
+                               "    canary: {target: a/y-*, percent: 25, by: label, label: feature}}\n");
+    const struct conf_canary *half = &c->aliases[1].canary, *all = &c->aliases[2].canary, *x = &c->aliases[3].canary;
+    cr_expect_null(c->aliases[0].canary.target.name);
+    cr_expect_eq(half->target.backend, &c->backends[0]);
+    cr_expect_str_eq(half->target.model, "n");
+    cr_expect(half->share == FACTOR_ONE / 200 && half->by == CANARY_BY_TEAM);
+    cr_expect(all->share == FACTOR_ONE && all->by == CANARY_BY_KEY);
+    cr_expect(x->share == FACTOR_ONE / 4 && x->by == CANARY_BY_LABEL);
+    cr_expect_str_eq(x->label, "feature");
+    conf_drop(c);
+}

@@ -61,8 +61,6 @@ static const struct bad word_rows[] = {
 };
 
 static const struct bad later_rows[] = {
-    {"workers: 2\nredis: {url: \"redis://a\"}\nbackends: {l: {protocol: decode, model: a}}\n",
-     "1:10: error: workers above 1 together with the embedded backend 'l' is not supported yet"},
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
     {"health: {probe: on}\n", "1:17: error: probe: on is not supported yet"},
@@ -74,11 +72,20 @@ static const struct bad later_rows[] = {
      "1:44: error: 'hourly_cost' is not supported yet"},
     {"backends: {l: {protocol: decode, model: d, quantize: int8}}\n",
      "1:54: error: quantize: int8 is not supported yet"},
-    {B "aliases: {a: {ladder: [{targets: [mock/m], policy: latency}]}}\n",
-     "2:52: error: policy: latency is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], hedge: {}}}\n", "2:46: error: 'hedge' is not supported yet"},
     {B "aliases: {a: {ladder: [{targets: [mock/m]}], shadow: {}}}\n", "2:46: error: 'shadow' is not supported yet"},
-    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {}}}\n", "2:46: error: 'canary' is not supported yet"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {percent: 5}}}\n",
+     "2:54: error: 'target' is missing in aliases.a.canary"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 101}}}\n",
+     "2:80: error: percent must be from 0% to 100%"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5%}}}\n",
+     "2:80: error: expected a number of percent, as 5 or 0.5"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5, by: label}}}\n",
+     "2:54: error: 'label' is missing in aliases.a.canary"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: mock/n, percent: 5, label: x}}}\n",
+     "2:83: error: 'label' is for 'by: label'"},
+    {B "aliases: {a: {ladder: [{targets: [mock/m]}], canary: {target: \"mock/*\", percent: 5}}}\n",
+     "2:54: error: 'mock/*' has a '*', but the alias 'a' has none that it could stand for"},
 };
 
 static const struct bad value_rows[] = {

@@ -1,4 +1,5 @@
 /* Calls for the embedded engine: what it takes, and what it refuses by name. */
+#include "backends/dialect.h"
 #include "tests/support/call_case.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +9,7 @@
 
 Test(engine, chat_becomes_an_ask) {
     struct call_case c;
-    struct decode_ask ask;
+    struct engine_ask ask;
     call_case_open(
         &c, ENDPOINT_CHAT,
         "{\"model\":\"m\",\"temperature\":0,\"top_p\":0.5,\"seed\":-3,\"stop\":[\"a\\n\",\"b\"],\"max_tokens\":9,"
@@ -18,11 +19,11 @@ Test(engine, chat_becomes_an_ask) {
         "{\"role\":\"assistant\",\"content\":null}]}");
     cr_assert(c.good, "%s", c.fault.text);
     cr_assert(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", c.fault.text);
-    cr_expect(ask.temperature == 0 && ask.top_p == 0.5 && ask.seeded && (int64_t)ask.seed == -3);
-    cr_expect(ask.n_stops == 2 && span_is(ask.stops[0], "a\n") && ask.max_output_tok == 9);
-    cr_assert_eq(ask.n_messages, 3);
-    cr_expect(span_is(ask.messages[0].role, "system") && span_is(ask.messages[0].text, "be"));
-    cr_expect(span_is(ask.messages[1].text, "ab") && ask.messages[2].text.n == 0);
+    cr_expect(ask.ask.temperature == 0 && ask.ask.top_p == 0.5 && ask.ask.seeded && (int64_t)ask.ask.seed == -3);
+    cr_expect(ask.ask.n_stops == 2 && span_is(ask.ask.stops[0], "a\n") && ask.ask.max_output_tok == 9);
+    cr_assert_eq(ask.ask.n_messages, 3);
+    cr_expect(span_is(ask.ask.messages[0].role, "system") && span_is(ask.ask.messages[0].text, "be"));
+    cr_expect(span_is(ask.ask.messages[1].text, "ab") && ask.ask.messages[2].text.n == 0);
     call_case_close(&c);
 }
 
@@ -50,7 +51,7 @@ Test(engine, what_it_cannot_do_is_refused_by_name) {
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct call_case c;
-        struct decode_ask ask;
+        struct engine_ask ask;
         call_case_open(&c, ENDPOINT_CHAT, rows[i].text);
         cr_assert(c.good, "%s", rows[i].text);
         cr_expect_not(engine_ask(&c.call, &c.arena, &ask, &c.fault), "%s", rows[i].text);
@@ -71,12 +72,13 @@ Test(engine, completions_take_one_text) {
                 {"{\"model\":\"m\"}", NULL, 0}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct call_case c;
-        struct decode_ask ask;
+        struct engine_ask ask;
         call_case_open(&c, ENDPOINT_COMPLETIONS, rows[i].text);
         bool good = engine_ask(&c.call, &c.arena, &ask, &c.fault);
         cr_expect_eq(good, rows[i].prompt != NULL, "%s", rows[i].text);
         if (good)
-            cr_expect(span_is(ask.prompt, rows[i].prompt) && ask.max_output_tok == rows[i].max && !ask.n_messages);
+            cr_expect(span_is(ask.ask.prompt, rows[i].prompt) && ask.ask.max_output_tok == rows[i].max &&
+                      !ask.ask.n_messages);
         call_case_close(&c);
     }
 }

@@ -16,7 +16,7 @@ static struct hand *make(void) {
 }
 
 static void digest(const struct hand *h, uint8_t out[SHA256_BYTES]) {
-    routing_ladder_digest(&h->alias, SPAN("x"), out);
+    routing_ladder_digest(&h->alias, SPAN("x"), &h->needs.arm, out);
 }
 
 enum change {
@@ -104,12 +104,12 @@ Test(ladder, only_what_can_change_an_answer_changes_the_digest) {
 Test(ladder, the_capture_is_part_of_it_and_fields_do_not_run_together) {
     struct hand *h = make();
     uint8_t x[SHA256_BYTES], y[SHA256_BYTES];
-    routing_ladder_digest(&h->alias, SPAN("x"), x);
-    routing_ladder_digest(&h->alias, SPAN("y"), y);
+    routing_ladder_digest(&h->alias, SPAN("x"), &h->needs.arm, x);
+    routing_ladder_digest(&h->alias, SPAN("y"), &h->needs.arm, y);
     cr_expect_neq(memcmp(x, y, SHA256_BYTES), 0);
     h->alias.pattern = false;
     h->targets[0][0].model = "m-y";
-    routing_ladder_digest(&h->alias, SPAN_NONE, x);
+    routing_ladder_digest(&h->alias, SPAN_NONE, &h->needs.arm, x);
     cr_expect_eq(memcmp(x, y, SHA256_BYTES), 0, "the same model, however it was named");
     h->targets[0][1].model = "n1";
     h->backends[1].url = "u";

@@ -275,6 +275,26 @@ Test(schedule, within_a_team_the_lower_priority_number_goes_first) {
     files_remove(&h);
 }
 
+Test(schedule, a_deadline_is_one_of_the_first_text_and_ends_no_stream_that_runs) {
+    struct house h;
+    struct reader r;
+    files_make(&h);
+    engine_open(&h, &(struct decode_options){.device = "auto", .dtype = "auto", .max_sequences = 2, .threads = 1});
+    struct decode_ask ask = {.prompt = SPAN("on"), .max_output_tok = 150, .team = SPAN("t"), .ignore_ends = true};
+    int64_t began_us = clock_mono_us(), took_us = 0;
+    for (int i = 0; i < 5; i++) {
+        ask.deadline_us = i ? clock_mono_us() + took_us / 2 : 0;
+        cr_assert_eq(start(&h, &r, &ask), ERR_NONE);
+        finish_all(&h);
+        took_us = i ? took_us : clock_mono_us() - began_us;
+        cr_expect(r.text.n == 0 || (r.last.err == ERR_NONE && r.last.usage.out == 150), "ended after %lld tokens",
+                  (long long)r.last.usage.out);
+        str_fini(&r.text);
+    }
+    engine_close(&h);
+    files_remove(&h);
+}
+
 Test(schedule, a_deadline_ends_a_run_and_an_unknown_adapter_never_begins_one) {
     static const char *const unknown[] = {"a", "A0", "a0@", "a0@000000000000", "a0@@", "base", "../a0", "a0/", "a9"};
     struct house h;
