@@ -67,12 +67,12 @@ $(BUILD)/%.o: %.c
 	$(CC) $(CFLAGS) $(FILE_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The ledger's Redis scripts, each behind what they share, as C strings.
-LUA := $(filter-out budget/lua/lib.lua,$(sort $(wildcard budget/lua/*.lua)))
-$(BUILD)/budget/lua.c: budget/lua/lib.lua $(LUA)
+LUA := $(filter-out budget/lua/lib.lua budget/lua/rates.lua,$(sort $(wildcard budget/lua/*.lua)))
+$(BUILD)/budget/lua.c: budget/lua/lib.lua budget/lua/rates.lua $(LUA)
 	@mkdir -p $(@D)
 	{ echo '#include "budget/redis_script.h"'; for script in $(LUA); do \
 	  name=$${script##*/}; echo "const char lua_$${name%.lua}[] ="; \
-	  cat budget/lua/lib.lua $$script | sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'; echo ';'; done; } > $@.tmp && mv $@.tmp $@
+	  cat budget/lua/lib.lua $$(sed -n '1s|^-- with |budget/lua/|p' $$script) $$script | sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'; echo ';'; done; } > $@.tmp && mv $@.tmp $@
 $(BUILD)/budget/lua.o: $(BUILD)/budget/lua.c
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 

@@ -60,6 +60,8 @@ struct cache_rule {
     int64_t patience_us; /* with the leader of another process */
 };
 void cache_decide(const struct conf *conf, const struct cache_ask *ask, struct cache_rule *out);
+/* Without making a key, by alias, endpoint and traits alone; false: cache_decide would say no too. */
+bool cache_may(const struct cache_ask *ask);
 /* The keys of the parts of a call whose answer consists of one for each element of its member `list`; a single value that
  * is no array is one element. False, and `why` is the static reason, when there can be none. */
 must_check bool cache_part_keys(const struct cache_ask *ask, const char *list, const struct json *elements, size_t n,

@@ -42,6 +42,10 @@ static int64_t patience_us(const struct conf_alias *alias) {
     return alias->deadline_us / 2 < PATIENCE_MAX_US ? alias->deadline_us / 2 : PATIENCE_MAX_US;
 }
 
+bool cache_may(const struct cache_ask *ask) {
+    return !why_not(ask);
+}
+
 void cache_decide(const struct conf *conf, const struct cache_ask *ask, struct cache_rule *out) {
     struct control control = control_read(ask->cache_control);
     *out = (struct cache_rule){

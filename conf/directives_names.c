@@ -264,6 +264,11 @@ static const struct directive canary_rows[] = {
 };
 static const struct section canary_section = {
     .name = "canary", ROWS(canary_rows), .size = sizeof(struct conf_canary), .done = canary_done};
+static const struct directive hedge_rows[] = {
+    {"after", TYPE_DURATION, REQUIRED, AT(conf_alias, hedge_us), .min = 100 * US_PER_MS, .max = US_PER_DAY,
+     .prose = "How long a try may be without content; then the next choice is asked too, and the first answer counts."},
+};
+static const struct section hedge_section = {.name = "hedge", ROWS(hedge_rows), .size = sizeof(struct conf_alias)};
 static const struct directive alias_rows[] = {
     {"ladder", TYPE_LIST, REQUIRED, LIST_AT(conf_alias, rungs), .section = &rung_section,
      .prose = "Rungs, best first."},
@@ -271,7 +276,7 @@ static const struct directive alias_rows[] = {
      .prose = "Most tries of one call."},
     {"deadline", TYPE_DURATION, 0, AT(conf_alias, deadline_us), .fallback = "10m", .min = US_PER_MS, .max = US_PER_DAY,
      .prose = "Until the first content byte, over all tries; never cuts a running stream."},
-    LATER("hedge", "A second try beside a slow one."),
+    {"hedge", TYPE_SECTION, 0, .offset = 0, .section = &hedge_section, .prose = "A second try beside a slow one."},
     {"cache", TYPE_SECTION, 0, AT(conf_alias, cache), .section = &cache_rule_section,
      .prose = "Whether answers may be given again; embeddings are on unless said."},
     LATER("shadow", "A copy of the traffic to another target."),

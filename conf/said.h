@@ -136,6 +136,7 @@ struct conf_alias {
     size_t n_rungs;
     int attempts;
     int64_t deadline_us;
+    int64_t hedge_us; /* without content for so long, a second try begins beside the first; 0: none does */
     struct conf_cache_rule cache;
     struct conf_canary canary;
 };
@@ -346,8 +347,9 @@ struct conf {
         } cluster;
     } redis;
     const char *state_directory;
-    bool state_writable_keys;    /* acts may add keys at run time */
-    bool state_writable_budgets; /* acts may raise budgets and pause teams */
+    bool state_writable_keys;     /* acts may add keys at run time */
+    bool state_writable_budgets;  /* acts may raise budgets */
+    bool state_writable_pointers; /* acts may shift canaries */
     struct {
         const char *directory;
         bool sync_request, when_full_serve; /* false: synced every interval; refuse */

@@ -87,7 +87,7 @@ static void give_back(struct request *r) {
 }
 
 static enum walk fetch_it(struct request *r, const char *word) {
-    if (r->no_target)
+    if (r->unrouted)
         return refuse_or_stale(r, ERR_NO_TARGET);
     r->cache_word = word;
     r->answer = answer_new(false);
@@ -148,7 +148,7 @@ static void end_unled(struct request *r) {
 
 void request_looked_up(struct request *r) {
     struct answer *leaders = r->cache.published;
-    if (r->cache.result == CACHE_LEAD && r->cache.lead && r->no_target) {
+    if (r->cache.result == CACHE_LEAD && r->cache.lead && r->unrouted) {
         end_unled(r); /* it has nobody to ask */
     } else if (r->cache.result == CACHE_LEAD && r->cache.lead) {
         r->cache_word = "miss";
@@ -229,7 +229,7 @@ enum walk refuse_or_stale(struct request *r, enum err e) {
         give_entry(r, "stale");
         return go(r, STATE_STREAM);
     }
-    return r->no_target ? refuse_no_target(r) : refuse(r, e);
+    return r->unrouted ? refuse_unrouted(r) : refuse(r, e);
 }
 
 /* ---- at the end ---- */

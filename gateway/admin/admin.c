@@ -164,6 +164,7 @@ static void put_lane(const struct lane_view *v, void *user) {
     json_put_i64(rows->out, "tries", (int64_t)v->tries);
     json_put_i64(rows->out, "failures", (int64_t)v->failures);
     json_put_i64(rows->out, "in_flight", v->in_flight);
+    json_put_bool(rows->out, "drained", v->drained);
     str_puts(rows->out, "}");
 }
 
@@ -282,6 +283,8 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/close", CAN(OPERATOR), admin_post_close},
     {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
     {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
+    {"POST", "/admin/targets/*", CAN(OPERATOR), admin_post_target},
+    {"POST", "/admin/aliases/*", CAN(OPERATOR), admin_post_alias},
     {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
