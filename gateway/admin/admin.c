@@ -135,6 +135,8 @@ static void put_budget(const struct budget_view *v, void *user) {
     }
     money_put(rows->out, "settled", v->settled_nanousd);
     money_put(rows->out, "held", v->held_nanousd);
+    if (v->charged_nanousd)
+        money_put(rows->out, "charged", v->charged_nanousd);
     money_put(rows->out, "overrun", v->overrun_nanousd);
     json_put_i64(rows->out, "settled_nanousd", v->settled_nanousd);
     json_put_i64(rows->out, "held_nanousd", v->held_nanousd);
