@@ -207,6 +207,10 @@ static enum walk refuse_route(struct request *r, enum err e) {
     return refuse(r, e);
 }
 
+enum walk refuse_unrouted(struct request *r) {
+    return refuse_route(r, r->unrouted);
+}
+
 /* A call that will not be held is asked for by its rates alone: who is over a limit hears of that first. */
 static enum walk end_unrouted(struct request *r) {
     if (r->rate.owed && request_asks(r))
@@ -229,21 +233,24 @@ enum walk step_route(struct request *r) {
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
+    r->deadline_us = r->began_us + r->alias->deadline_us;
     needs_of_call(&r->call, r->gateway->budget, &needs);
     needs.arm =
         arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
     r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
+    if (r->unrouted == ERR_NO_TARGET && !r->rate.owed)
+        return go(r, STATE_CACHE); /* what is kept answers also when nobody else can */
     if (r->unrouted)
         return end_unrouted(r);
     if (!r->explain)
         gateway_count_call(r->gateway);
     r->at = 0;
-    r->deadline_us = r->began_us + r->alias->deadline_us;
     if (r->plan.choices[0].rung > 0)
         r->down = lowest_reason(r->plan.skipped);
     return go(r, STATE_CACHE);
 }
 
+<<<<<<< HEAD
 /* ---- CACHE ---- */
 
 static void decide_cache(struct request *r) {
@@ -360,6 +367,8 @@ enum walk step_cache(struct request *r) {
     return r->cache.result == CACHE_LEAD ? take_lead(r) : follow(r);
 }
 
+=======
+>>>>>>> main
 /* ---- ADMIT ---- */
 
 static bool log_may_fail(const struct request *r) {
