@@ -207,7 +207,7 @@ enum walk step_route(struct request *r) {
     enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (e)
         return refuse_route(r, e);
-    gateway_count_call(r->gateway);
+    routing_count_call(r->gateway->routing, clock_mono_us());
     r->at = 0;
     r->deadline_us = r->began_us + r->alias->deadline_us;
     if (r->plan.choices[0].rung > 0)

@@ -7,6 +7,10 @@
 struct routing {
     struct health_book health;
     uint64_t random; /* never 0 */
+    struct {         /* calls, and further tries within a rung; both fade */
+        int64_t at_us;
+        double calls, again;
+    } traffic;
 };
 
 #endif
