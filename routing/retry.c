@@ -24,8 +24,7 @@ void routing_count_call(struct routing *r, int64_t now_us) {
     r->traffic.calls++;
 }
 
-/* Counts it, if it fits. */
-static bool may_retry(struct routing *r, const struct conf *conf, int64_t now_us) {
+bool routing_may_retry(struct routing *r, const struct conf *conf, int64_t now_us) {
     fade(r, now_us);
     double most = RETRIES_FREE + r->traffic.calls * (double)conf->retries.budget / (double)FACTOR_ONE;
     if (r->traffic.again + 1 > most)
@@ -53,7 +52,7 @@ struct next routing_next(struct routing *r, const struct conf *conf, const struc
     out.at = plan_next_behind(p, w->at, w->far, false, w->last, w->fallback);
     if (out.at < 0 || p->choices[out.at].rung != p->choices[w->at].rung)
         return out;
-    if (row->sent && !may_retry(r, conf, now_us))
+    if (row->sent && !routing_may_retry(r, conf, now_us))
         out.at = plan_next_behind(p, w->at, w->far, true, w->last, w->fallback);
     else if (row->waits)
         out.wait_us = back_off(r, conf, w);

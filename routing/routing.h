@@ -150,6 +150,8 @@ struct next {
 };
 struct next routing_next(struct routing *r, const struct conf *conf, const struct plan *p, const struct walked *w,
                          int64_t now_us);
+/* Whether a further try that the caller of routing_next does not make fits retries.budget; counts it if so. */
+must_check bool routing_may_retry(struct routing *r, const struct conf *conf, int64_t now_us);
 /* A call was planned: it counts as traffic. */
 void routing_count_call(struct routing *r, int64_t now_us);
 /* How long a try may go without content: while something may follow it, half of what is left until the deadline, so that
@@ -172,6 +174,11 @@ void routing_learn(struct routing *r, const struct conf *conf, const struct choi
 must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us);
 void routing_end(struct routing *r, const struct choice *c);
 
+/* No new calls to a backend ("b"), a target ("b/m"), a key of a backend ("b", "k") or a lane ("b/m", "k"), until then or
+ * until it is resumed; what runs goes on. Keyed by names: what conf does not have is remembered too. */
+void routing_drain(struct routing *r, struct span target, struct span key, int64_t until_us);
+void routing_resume(struct routing *r, struct span target, struct span key);
+
 /* One row a lane that was ever used, for /admin/targets and metrics. */
 struct lane_view {
     const char *target, *key; /* borrowed until the next call */
@@ -180,6 +187,7 @@ struct lane_view {
     enum reason reason;       /* of the fault that opened it; REASON_N unless open */
     uint64_t tries, failures;
     int in_flight;
+    bool drained;
 };
 void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct lane_view *v, void *user), void *user);
 
