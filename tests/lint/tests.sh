@@ -106,7 +106,7 @@ gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
 audit/content_files.c test_vault.c what a vault wrote is read, cut, changed and destroyed
-gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
+gateway/cli/client.c test_cli_books.c the admin port as a verb asks it
 gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
 gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
@@ -117,8 +117,8 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
- keeper keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ keeper keys recent self_service admin_requests admin_workers parent_ask peers reload
+ admin_keys admin_adapters admin_push admin_acts act attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0
