@@ -48,6 +48,7 @@ backends/openai_read.c test_golden.c streams and bodies of each provider, at eve
 backends/openai_repair.c test_golden.c the same
 backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call written
 backends/openai_write.c test_answer_writer.c written answers are read again
+backends/responses_items.c test_cut.c what a stream said is seen when it is cut
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
 gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
@@ -117,7 +118,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
- keeper keys recent self_service admin_requests admin_workers parent_ask peers reload
+ keeper keys self_service admin_requests admin_workers parent_ask peers reload
  admin_keys admin_adapters admin_push admin_acts act attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
