@@ -45,12 +45,12 @@ test('two workers: killed, restarted, counted together, reloaded together, drain
   assert.ok(first.every((c) => c.status === 200));
   await until(async () => (await g.metric('requests_total')) !== undefined, 'a counter');
   const counted = async () => [...(await (await g.admin('/metrics')).text()).matchAll(/^tollgate_requests_total\{[^}]*status="200"[^}]*\} (\d+)$/gm)].reduce((sum, m) => sum + Number(m[1]), 0);
+  const calls = g.records().filter((r) => r.kind === 'settle').length;
+  await until(async () => (await counted()) === calls, `all ${calls} calls to be counted, ${await counted()}`);
   const id = first[0].headers['x-request-id'];
   const told = [];
   for (let i = 0; i < 8; i++) told.push(await call(g, undefined, { path: `/v1/requests/${id}` }).done);
   assert.ok(told.every((c) => c.status === 200 && c.json().id === id), `a worker does not tell of the other's request: ${told.map((c) => c.status)}`);
-  const calls = g.records().filter((r) => r.kind === 'settle').length;
-  await until(async () => (await counted()) === calls, `all ${calls} calls to be counted, ${await counted()}`);
 
   // killed under load: another takes its number, its counters go on
   const victim = before.workers[1].pid;
