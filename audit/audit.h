@@ -82,6 +82,7 @@ struct audit_attempt {
     char pico[PICO_TEXT_MAX];                          /* cost of this try in pico-dollars, decimal */
     char list_pico[PICO_TEXT_MAX];                     /* the same at list price; empty: no other than pico */
     struct usage usage;
+    bool hedged, won; /* begun beside another; of two, the one that answered */
 };
 
 /* A filled flat record. Only the members of its kind are written; NULL strings are left out. */

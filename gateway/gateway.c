@@ -1,6 +1,7 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/attempt.h"
 #include "gateway/house.h"
 #include "gateway/ledger.h"
 #include "gateway/state/override.h"
@@ -73,7 +74,8 @@ static void tick_list(struct gateway *g, enum state s, int64_t now_us) {
     for (struct link *k = list_first(&g->by_state[s]); k; k = list_next(&g->by_state[s], k)) {
         struct request *r = container_of(k, struct request, in_state);
         relay_heartbeat(r, now_us);
-        bool due = s == STATE_SEND && (now_us >= r->deadline_us || (!r->attempt && now_us >= r->not_before_us));
+        bool due = s == STATE_SEND &&
+                   (now_us >= r->deadline_us || (!r->attempt && now_us >= r->not_before_us) || hedge_is_due(r, now_us));
         if (due || r->client_left)
             request_wake(r);
     }
@@ -113,10 +115,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         tick_list(g, watched[i], now_us);
-    if (second != g->stranger_second) {
+    if (second != g->stranger_second)
         flush_strangers(g, clock_wall_us());
-        overrides_tick(g);
-    }
+    overrides_tick(g);
     g->stranger_second = second;
     watch_tick(g, now_us);
     peers_tick(g, now_us);
