@@ -134,25 +134,24 @@ walk=' key_act requests admin anchor content admin_books admin_content admin_fin
 walk=" $(echo $walk) "
 
 bad=0
-has_test() {
-    file=$(basename "$1" .c) room=$(basename "$(dirname "$1")")
-    [ -f "tests/unit/test_$file.c" ] || [ -f "tests/unit/test_${room}_$file.c" ]
+# One pass over all names: first the tests that are there, then the files that need one.
+{
+    echo "$stands_for" | sed -n 's/^[a-z]/stands &/p'
+    ls tests/unit/ | sed -n 's/^\(test_.*\)\.c$/test \1/p'
+    git ls-files -co --exclude-standard -- '*.c' | grep -v '^tests/' | while read -r f; do [ -f "$f" ] && echo "source $f"; done
+} | awk -v walk="$walk" -v self="$0" '
+function said(text) { print text; bad = 1 }
+$1 == "stands" { test = $3; sub(/\.c$/, "", test); stands[$2] = test; next }
+$1 == "test" { is[$2] = 1; next }
+{
+    source = $2; n = split(source, part, "/"); name = part[n]; sub(/\.c$/, "", name); there[source] = 1
+    if (("test_" name) in is || ("test_" part[n - 1] "_" name) in is) {
+        if (source in stands) said(source ": has a test of its own; its line in " self " may go")
+    } else if (source in stands) {
+        if (!(stands[source] in is)) said(source ": " stands[source] " stands for it and is not there")
+    } else if (source !~ /^gateway\// || !index(walk, " " name " ")) said(source ": no tests/unit/test_" name ".c")
 }
-for source in $(git ls-files -co --exclude-standard -- '*.c' | grep -v '^tests/'); do
-    [ -f "$source" ] || continue
-    name=$(basename "$source" .c)
-    line=$(echo "$stands_for" | grep "^$source ") && test=$(echo "$line" | cut -d' ' -f2)
-    if has_test "$source"; then
-        [ -z "$line" ] || { echo "$source: has a test of its own; its line in $0 may go"; bad=1; }
-    elif [ -n "$line" ]; then
-        [ -f "tests/unit/$test" ] || { echo "$source: $test stands for it and is not there"; bad=1; }
-    else
-        case "$source $walk" in gateway/*" $name "*) ;; *) echo "$source: no tests/unit/test_$name.c"; bad=1 ;; esac
-    fi
-done
-for source in $(echo "$stands_for" | cut -d' ' -f1); do
-    [ -f "$source" ] || { echo "$source: is gone; its line in $0 may go"; bad=1; }
-done
+END { for (source in stands) if (!(source in there)) said(source ": is gone; its line in " self " may go"); exit bad }' || bad=1
 # A fuzz target is also a test by its corpus, and a suite without a line of time is not in the table.
 for target in tests/fuzz/fuzz_*.c; do
     name=$(basename "$target" .c)
