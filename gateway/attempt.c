@@ -353,7 +353,7 @@ static enum walk give_up(struct request *r) {
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
     if (outcome == OUTCOME_NO_SLOT)
         snprintf(r->message, sizeof(r->message), NO_SLOT_TEXT);
-    return refuse(r, told[outcome]);
+    return refuse_or_stale(r, told[outcome]);
 }
 
 /* Moves on to a choice of the plan; the ladder's reason is noted when it lies below, and gone with a last resort that is
