@@ -113,6 +113,7 @@ struct audit_record {
     int64_t saved_nanousd; /* what an answer from the cache would have cost; 0: nothing */
     bool estimated, overrun, aborted, stream;
     bool explained;       /* settle: it was told what would happen to it, and nothing did */
+    const char *finish;   /* settle: why the answer ended, "stop", "length", ...; NULL: it did not say */
     const char *arm;      /* of an experiment: "stable", "canary", "pinned"; NULL: there is none */
     const char *cache;    /* "hit", "miss", "shared", "bypass" */
     const char *degraded; /* reason, NULL */

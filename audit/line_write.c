@@ -288,6 +288,7 @@ static const struct field fields[] = {
     FIELD(explained, fact, END),
     FIELD(stream, fact, CALL),
     FIELD(arm, id, CALL),
+    FIELD(finish, id, K(SETTLE)),
     FIELD(cache, id, END),
     FIELD(degraded, id, END),
     FIELD(upstream_id, text, END),

@@ -75,7 +75,7 @@ static void decide(struct request *r) {
                             .headers = headers,
                             .n_headers = n_headers,
                             .ladder = ladder,
-                            .cache_control = http_field_get(exchange_head(r->client), "cache-control", NULL)};
+                            .cache_control = request_field(r, "cache-control")};
     cache_decide(r->conf, &ask, &r->cache_rule);
 }
 
@@ -178,6 +178,8 @@ void kept_leave(struct request *r) {
 enum walk step_cache(struct request *r) {
     if (!r->asked && !r->cache_word) {
         decide(r);
+        if (r->explain)
+            return go(r, STATE_HOLD);
         if (!r->cache_rule.may)
             return fetch_it(r, "bypass");
     }

@@ -173,6 +173,7 @@ uint64_t record_settle(struct request *r) {
                                   .cut = r->answer && r->answer->cut ? "budget" : NULL,
                                   .aborted = r->client_left,
                                   .explained = r->explain,
+                                  .finish = r->finish != FINISH_NONE ? finish_names[r->finish] : NULL,
                                   .cache = r->cache_word,
                                   .degraded = r->down != REASON_N ? reason_names[r->down] : NULL,
                                   .target = r->answer && r->answer->target[0] ? r->answer->target : NULL,

@@ -24,7 +24,7 @@ static const struct verb verbs[] = {
     {"audit", "verify|show|export|shred ...", "checks and reads the audit log", cli_audit},
     {"prices", "show|diff|import [MODEL|FILE]", "what models cost, and new price lists", cli_prices},
     {"target", "drain|resume BACKEND[/MODEL] --reason R", "no new calls to a target for a while", cli_target},
-    {"alias", "pin|shift|revert ALIAS ... --reason R", "moves an alias's calls", cli_alias},
+    {"alias", "pin|shift|revert|compare ALIAS ...", "moves an alias's calls; compares its arms", cli_alias},
     {"budget", "raise --by 50USD|20% ...", "raises a budget of a running gateway for a while", cli_budget},
     {"team", "pause|resume TEAM --reason R", "stops a team's calls for a while", cli_team},
     {"requests", "[cancel ID] [--reason TEXT]", "what runs in a gateway; ends one of it", cli_requests},

@@ -1,7 +1,7 @@
 /* tollgate explain: what would happen to a call and why, from the same code that decides. Calls nothing. */
-#include "gateway/cli/admin_client.h"
 #include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/client.h"
 
 #include "gateway/explain.h"
 #include "gateway/gateway.h"
@@ -101,7 +101,7 @@ static int take_state(struct explain *e, struct gateway *g) {
     struct json v;
     str_init(&state, FILE_BODY_MAX);
     str_init(&why, REPORT_MAX);
-    int status = admin_ask(e->conf, e->state, "GET", "/admin/state", SPAN_NONE, &state, &why);
+    int status = client_act(e->conf, e->state, "GET", "/admin/state", SPAN_NONE, &state, &why);
     bool good =
         status == 200 && json_check(str_span(&state), JSON_DEPTH_MAX, &v, NULL) && explain_take_state(g, &e->key, v);
     if (good && !json_is(json_get(v, "conf_digest"), e->conf->digest))

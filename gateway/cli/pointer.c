@@ -1,10 +1,15 @@
-/* tollgate target drain|resume, tollgate alias pin|shift|revert: acts on a running gateway, told to its admin port. */
+/* tollgate target drain|resume, tollgate alias pin|shift|revert: acts on a running gateway, told to its admin port; and alias compare, which
+ * reads its log. */
+#include "audit/audit.h"
 #include "gateway/cli/act_tell.h"
 #include "gateway/cli/cli.h"
 
+#include "gateway/base/clock.h"
 #include "gateway/base/json.h"
+#include "gateway/finance/compare.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PATH_BYTES_MAX 1024
 
@@ -24,6 +29,9 @@ static const char alias_usage[] =
     "  Moves the share of the alias's canary. It holds until conf's own canary changes.\n"
     "tollgate alias revert ALIAS --reason R\n"
     "  Ends its pin and its shift: conf's values hold again.\n"
+    "tollgate alias compare ALIAS [DIR...] [--since 24h] [-c FILE]\n"
+    "  Both arms of its canary, out of the audit log: errors of their own targets, first token, cost, finish reasons,\n"
+    "  and whether a difference is more than chance.\n"
     "  --for TIME      how long, as 30m, 1h, 2d, or ever\n"
     "  --reason R      stands in the audit log\n"
     "  --format F      text or json\n"
@@ -98,8 +106,62 @@ static bool alias_words_fit(const char *verb, size_t n_words, const char *percen
     return !wrong;
 }
 
+#define DIRECTORIES_MAX 16
+#define COMPARE_SINCE "24h"
+#define COMPARE_TEXT_MAX (1 << 20)
+
+static bool see_line(const struct audit_line *l, void *user) {
+    compare_see(user, l->text);
+    return true;
+}
+
+static int print_comparison(const char *alias, const char *const *directories, size_t n, int64_t since_us, bool json) {
+    struct compare *c = compare_new(alias, since_us);
+    struct str why, out;
+    bool good = true;
+    str_init(&why, ACT_BODY_MAX);
+    str_init(&out, COMPARE_TEXT_MAX);
+    for (size_t i = 0; i < n && good; i++)
+        good = audit_read_since(directories[i], since_us, see_line, c, &why);
+    if (good)
+        compare_print(c, json, &out);
+    fputs(good ? out.at : "", stdout);
+    if (!good)
+        fprintf(stderr, "tollgate: %s\n", why.at ? why.at : "the log cannot be read");
+    str_fini(&out);
+    str_fini(&why);
+    compare_free(c);
+    return good ? 0 : 1;
+}
+
+static int compare(int argc, char **argv) {
+    const char *file = NULL, *since = COMPARE_SINCE, *format = "text", *word[1 + DIRECTORIES_MAX];
+    const struct argument options[] = {{"-c", &file, NULL}, {"--since", &since, NULL}, {"--format", &format, NULL}};
+    size_t n;
+    int64_t ago_us;
+    bool json;
+    enum arguments_got got = arguments_read(argc, argv, options, ARRAY_LEN(options), word, ARRAY_LEN(word), &n);
+    if (got != ARGUMENTS_GOOD || n == 0) {
+        fputs(alias_usage, got == ARGUMENTS_HELP ? stdout : stderr);
+        return got == ARGUMENTS_HELP ? 0 : ARGUMENTS_WRONG;
+    }
+    if (!act_format(format, &json))
+        return ARGUMENTS_WRONG;
+    if (!clock_parse_duration(span_of(since), &ago_us)) {
+        fprintf(stderr, "tollgate: --since is a time like 24h or 7d, not '%s'\n", since);
+        return ARGUMENTS_WRONG;
+    }
+    char *own = n == 1 ? argument_audit_directory(file) : NULL;
+    if (n == 1 && !own)
+        return 1;
+    const char *const *directories = n == 1 ? (const char *const *)&own : &word[1];
+    int status = print_comparison(word[0], directories, n == 1 ? 1 : n - 1, clock_wall_us() - ago_us, json);
+    free(own);
+    return status;
+}
+
 int cli_alias(int argc, char **argv) {
-    static const char *const verbs[] = {"pin", "shift", "revert"};
+    static const char *const verbs[] = {"pin", "shift", "revert", "compare"};
     struct pointer p = {.file = CONF_DEFAULT, .format = "text"};
     const char *word[3], *percent = NULL;
     const struct argument options[] = {{"-c", &p.file, NULL},         {"--admin", &p.address, NULL},
@@ -107,6 +169,8 @@ int cli_alias(int argc, char **argv) {
                                        {"--reason", &p.reason, NULL}, {"--percent", &percent, NULL}};
     size_t n_words;
     struct str body;
+    if (argc > 1 && strcmp(argv[1], "compare") == 0)
+        return compare(argc - 1, argv + 1);
     enum arguments_got got = arguments_read(argc, argv, options, ARRAY_LEN(options), word, ARRAY_LEN(word), &n_words);
     if (got == ARGUMENTS_HELP || (got == ARGUMENTS_GOOD && n_words == 0)) {
         fputs(alias_usage, got == ARGUMENTS_HELP ? stdout : stderr);

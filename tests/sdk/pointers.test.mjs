@@ -53,6 +53,12 @@ test('a canary: stable per team, shifted, over a crash, reverted, and conf wins 
   assert.ok(settles.every((r) => r.arm === (r.target === 'up/new' ? 'canary' : 'stable')));
   const bill = JSON.parse((await run(['spend', join(g.dir, 'audit'), '--by', 'arm', '--format', 'json'])).out);
   assert.deepEqual(JSON.stringify(bill).match(/"(canary|stable)"/g).sort(), ['"canary"', '"stable"']);
+  const compared = JSON.parse((await run(['alias', 'compare', 'smart', join(g.dir, 'audit'), '--format', 'json'])).out);
+  for (const arm of ['stable', 'canary']) {
+    const n = settles.filter((r) => r.arm === arm).length;
+    assert.deepEqual([compared[arm].calls, compared[arm].errors, compared[arm].finish.stop], [n, 0, n], arm);
+  }
+  assert.match((await run(['alias', 'compare', 'smart', '-c', g.file])).out, /errors +0 \(0\.00%\).*\nfirst token p50 /);
   await g.end();
   await up.stop();
 });
