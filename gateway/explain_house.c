@@ -149,9 +149,7 @@ void explain_request_free(struct request *r) {
         budget_settle(r->gateway->budget, &r->hold.lease, 0);
     if (r->state == STATE_ADMIT)
         request_go(r, STATE_REFUSE);
-    if (r->cache.lead)
-        cache_drop(r->gateway->cache, r->cache.lead);
-    r->cache.lead = NULL;
+    kept_let_go(r, ERR_CANCELLED);
     answer_drop(r->answer);
     r->answer = NULL;
     if (r->state == STATE_REFUSE)

@@ -179,7 +179,7 @@ enum walk step_cache(struct request *r) {
     if (!r->asked && !r->cache_word) {
         decide(r);
         if (r->explain)
-            return go(r, STATE_HOLD);
+            return r->unrouted ? refuse_unrouted(r) : go(r, STATE_HOLD);
         if (!r->cache_rule.may)
             return fetch_it(r, "bypass");
     }
