@@ -142,7 +142,7 @@ bool attempt_open_call(struct attempt *a) {
     if (!kept)
         return false;
     size_t n_fields = call_fields(a, fields);
-    a->call = http_call_open(r->gateway->pool,
+    a->call = http_call_open(r->shadow ? r->gateway->shadows.pool : r->gateway->pool,
                              &(struct http_call_options){.target = {b->tls, b->host, b->port, b->ca_file, b->proxy},
                                                          .method = SPAN("POST"),
                                                          .path = span_of(kept),

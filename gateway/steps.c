@@ -6,6 +6,7 @@
 #include "gateway/gateway.h"
 #include "gateway/needs.h"
 #include "gateway/routes.h"
+#include "gateway/shadow.h"
 #include "gateway/state/keys.h"
 #include "gateway/state/override.h"
 
@@ -216,15 +217,24 @@ static enum walk end_unrouted(struct request *r) {
     return r->rate.err ? refuse_rate(r) : refuse_route(r, r->unrouted);
 }
 
+/* A copy of this call keeps within the same boundaries: the tags outlive the client. */
+static bool read_require(struct request *r) {
+    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    char *kept = tags.n ? arena_strdup(&r->arena, tags) : NULL;
+    r->require = kept ? span_from(kept, tags.n) : SPAN_NONE;
+    return kept || tags.n == 0;
+}
+
 enum walk step_route(struct request *r) {
-    struct needs needs = {.conf = r->conf,
-                          .key = r->key,
-                          .alias = r->alias,
-                          .captured = r->captured,
-                          .wall_us = r->began_wall_us,
-                          .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
+    if (r->shadow)
+        return shadow_route(r);
+    struct needs needs = {
+        .conf = r->conf, .key = r->key, .alias = r->alias, .captured = r->captured, .wall_us = r->began_wall_us};
     if (r->unrouted)
         return end_unrouted(r);
+    if (!read_require(r))
+        return refuse(r, ERR_INTERNAL);
+    needs.require = r->require;
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
@@ -341,6 +351,8 @@ static void look_up(struct request *r) {
 }
 
 enum walk step_cache(struct request *r) {
+    if (r->shadow)
+        return fetch_it(r, "bypass", false);
     if (!r->asked && !r->cache_word) {
         decide_cache(r);
         if (!r->cache_rule.may)
