@@ -358,6 +358,7 @@ static void see_account(const struct ledger_account *a, void *user) {
                             .settled_nanousd = a->settled_nanousd,
                             .held_nanousd = a->held_nanousd,
                             .overrun_nanousd = a->overrun_nanousd,
+                            .charged_nanousd = a->charged_nanousd,
                             .period_from_us = a->from_us,
                             .period_to_us = a->to_us,
                             .in_flight = a->in_flight};

@@ -211,6 +211,7 @@ struct budget_view {
                               calls stand in it) */
     int64_t lifted_nanousd, lifted_until_us; /* of the limit: what stands on top of conf's own; 0: nothing */
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
+    int64_t charged_nanousd; /* within held: of processes that are gone and have not told how their calls ended */
     int64_t period_from_us, period_to_us;
     int in_flight;
 };

@@ -65,7 +65,8 @@ struct ledger_account { /* what a store knows of one budget in one period */
     enum period period;
     int64_t from_us, to_us;
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
-    int in_flight; /* 0 in an account that only counts spend */
+    int64_t charged_nanousd; /* within held: of processes that are gone and have not told how their calls ended */
+    int in_flight;           /* 0 in an account that only counts spend */
 };
 
 struct ledger_ops {

@@ -130,7 +130,7 @@ static void see_accounts(struct asked *a, const struct redis_value *reply, size_
     for (int i = 0; i < a->ask.n; i++) {
         const struct ledger_scope *scope = &a->ask.scopes[i];
         struct tally *t = account_of(a->l, &a->ask, i);
-        reply_told(reply, at + 4 * (size_t)i, &t->said);
+        reply_told(reply, at + TOLD_WORDS * (size_t)i, &t->said);
         t->seen = true;
         news_terms(t, scope, a->ask.owners[scope->level].name);
         sums[i] = sums_said(t);

@@ -62,7 +62,7 @@ void job_told(struct job *j, bool good, const struct redis_value *reply, size_t 
         if (!good)
             tally_dirty(t);
         else if (at)
-            reply_told(reply, at + 4 * i, &t->said);
+            reply_told(reply, at + TOLD_WORDS * i, &t->said);
         t->seen = t->seen || (good && at);
     }
 }

@@ -65,9 +65,11 @@ struct words {
     size_t n, cap;
 };
 
+#define TOLD_WORDS 5
 struct told { /* what Redis said of an account */
     int64_t settled, held, overrun;
     int calls;
+    int64_t charged; /* within held: of calls whose process is gone, until its log has spoken */
 };
 
 struct log_of; /* a log that contributes: our own, or one of a process that is gone */
@@ -219,7 +221,7 @@ must_check bool words_run(struct redis_ledger *l, struct words *w, struct redis_
 bool reply_is(const struct redis_value *v, const char *word); /* an array that begins with that word */
 struct span reply_text(const struct redis_value *v, size_t i);
 int64_t reply_i64(const struct redis_value *v, size_t i);                 /* of decimal text too; 0 when it is none */
-void reply_told(const struct redis_value *v, size_t i, struct told *out); /* four values from i on */
+void reply_told(const struct redis_value *v, size_t i, struct told *out); /* TOLD_WORDS values from i on */
 
 /* redis_call.c */
 struct log_of *log_get(struct redis_ledger *l, const char *name);

@@ -275,7 +275,7 @@ void slice_answered(struct redis_ledger *l, struct slice *s, bool granted, int64
 
 static void see_accounts(const struct slice *s, const struct redis_value *reply, size_t at) {
     for (int i = 0; i < s->call.n; i++) {
-        reply_told(reply, at + 4 * (size_t)i, &s->call.at[i]->said);
+        reply_told(reply, at + TOLD_WORDS * (size_t)i, &s->call.at[i]->said);
         s->call.at[i]->seen = true;
     }
 }

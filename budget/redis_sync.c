@@ -301,7 +301,7 @@ static void on_looked(struct redis_call *call, const struct redis_value *reply) 
     struct job *j = (struct job *)(void *)call;
     if (call->fault == REDIS_OK && reply_is(reply, "OK")) {
         for (size_t i = 0; i < j->n; i++) {
-            reply_told(reply, 1 + 4 * i, &j->carried[i]->said);
+            reply_told(reply, 1 + TOLD_WORDS * i, &j->carried[i]->said);
             j->carried[i]->seen = true;
         }
     }

@@ -127,7 +127,7 @@ static const struct section redis_section = {
 static const struct directive state_rows[] = {
     {"directory", TYPE_PATH, FROM_CWD | RESTART, AT(conf, state_directory), .fallback = "var/state",
      .prose = "What run-time acts are kept in."},
-    {"writable", TYPE_CUSTOM, 0, AT(conf, state_writable_keys), .read = read_writable, .fallback = "keys",
+    {"writable", TYPE_CUSTOM, 0, AT(conf, state_writable_keys), .read = read_writable, .fallback = "keys pointers",
      .schema = "\"type\": \"array\", \"items\": {\"enum\": [\"keys\", \"budgets\"]}",
      .prose = "What run-time acts may widen: keys, budgets."},
 };

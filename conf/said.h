@@ -55,10 +55,13 @@ struct conf_model { /* what conf says of one model of a backend; 0 and -1 mean n
 
 enum conf_prefixes { PREFIXES_TEAM, PREFIXES_ALL, PREFIXES_OFF };
 
+enum conf_device_error { DEVICE_ERROR_FAIL, DEVICE_ERROR_CPU };
+
 struct conf_decode {
     const char *model;                                         /* directory, resolved against the conf file's folder */
     const char *name;                                          /* what the base model answers to */
-    const char *device, *dtype;                                /* "auto", "cpu" / "auto", "f32", "bf16" */
+    const char *device, *dtype;                                /* "auto", "cpu", "cuda" / "auto", "f32", "bf16" */
+    int on_device_error;                                       /* enum conf_device_error */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
@@ -355,8 +358,9 @@ struct conf {
         } cluster;
     } redis;
     const char *state_directory;
-    bool state_writable_keys;    /* acts may add keys at run time */
-    bool state_writable_budgets; /* acts may raise budgets and pause teams */
+    bool state_writable_keys;     /* acts may add keys at run time */
+    bool state_writable_budgets;  /* acts may raise budgets */
+    bool state_writable_pointers; /* acts may shift canaries */
     struct {
         const char *directory;
         bool sync_request, when_full_serve; /* false: synced every interval; refuse */

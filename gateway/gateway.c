@@ -115,10 +115,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         tick_list(g, watched[i], now_us);
-    if (second != g->stranger_second) {
+    if (second != g->stranger_second)
         flush_strangers(g, clock_wall_us());
-        overrides_tick(g);
-    }
+    overrides_tick(g);
     g->stranger_second = second;
     shadows_tick(g, now_us);
     watch_tick(g, now_us);

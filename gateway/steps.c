@@ -239,7 +239,8 @@ enum walk step_route(struct request *r) {
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
     needs_of_call(&r->call, r->gateway->budget, &needs);
-    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
+    needs.arm =
+        arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
     r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
     if (r->unrouted)
         return end_unrouted(r);

@@ -4,6 +4,7 @@
 #include "routing/lanes.h"
 
 #include "gateway/base/clock.h"
+#include "routing/drain.h"
 
 #include <stdio.h>
 
@@ -224,6 +225,19 @@ static bool is_ill(struct planner *p, struct lane *lane, const struct part_names
     return true;
 }
 
+static bool is_drained(struct planner *p, const struct part_names *names, struct verdict *v) {
+    char text[CLOCK_TEXT_MAX];
+    int64_t until_us = drain_until(p->r, names, p->now_us), left_us = until_us - p->now_us;
+    if (!until_us)
+        return false;
+    if (until_us == INT64_MAX)
+        return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator");
+    if (until_us < p->back_us)
+        p->back_us = until_us;
+    return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator for %s",
+               clock_duration_text((left_us + US_PER_S - 1) / US_PER_S * US_PER_S, text));
+}
+
 /* A lane's exclusion names its key where there are several. */
 static void exclude_lane(struct planner *p, const struct lane *lane, const struct verdict *v, struct rung_lanes *out) {
     struct verdict with_key = *v;
@@ -267,7 +281,7 @@ static void gather_lane(struct planner *p, const struct lane *lane, struct rung_
     } else if (is_there_already(p, lane, out)) {
         say(&v, BARRIER_NONE, REASON_N, "stands in the plan already");
         exclude_lane(p, lane, &v, out);
-    } else if (has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
+    } else if (is_drained(p, &names, &v) || has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
         exclude_lane(p, lane, &v, out);
     else
         out->n++;

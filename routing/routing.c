@@ -1,6 +1,6 @@
 /* The room: what tries taught, who is in flight, who may probe. Always true here: an outcome is charged to the one part
  * that is at fault (key, lane, target, backend, or nobody), and counts as good for the parts that it proves well. */
-#include "routing/inside.h"
+#include "routing/drain.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 struct routing *routing_new(uint64_t seed) {
     struct routing *r = xcalloc(1, sizeof *r);
     health_book_init(&r->health, HEALTH_MAX);
+    map_init(&r->drains);
     r->random = seed ? seed : random_u64() | 1;
     return r;
 }
@@ -16,6 +17,7 @@ void routing_free(struct routing *r) {
     if (!r)
         return;
     health_book_fini(&r->health);
+    drains_free(r);
     free(r);
 }
 
@@ -76,7 +78,7 @@ static void start(struct health *h, const struct choice *c, int64_t now_us) {
 
 bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us) {
     struct part_names names = part_names(c);
-    if (!has_slot(r, c, &names))
+    if (!has_slot(r, c, &names) || drain_until(r, &names, now_us))
         return false;
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
@@ -117,7 +119,8 @@ static void view_lane(const struct routing *r, const struct health *lane, int64_
                             .reason = REASON_N,
                             .tries = lane->tries,
                             .failures = lane->failures,
-                            .in_flight = lane->in_flight};
+                            .in_flight = lane->in_flight,
+                            .drained = drain_until(r, &names, now_us) != 0};
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
         enum health_state state = h ? health_state(h, now_us) : HEALTH_CLOSED;

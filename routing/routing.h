@@ -147,6 +147,11 @@ void routing_learn(struct routing *r, const struct conf *conf, const struct choi
 must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us);
 void routing_end(struct routing *r, const struct choice *c);
 
+/* No new calls to a backend ("b"), a target ("b/m"), a key of a backend ("b", "k") or a lane ("b/m", "k"), until then or
+ * until it is resumed; what runs goes on. Keyed by names: what conf does not have is remembered too. */
+void routing_drain(struct routing *r, struct span target, struct span key, int64_t until_us);
+void routing_resume(struct routing *r, struct span target, struct span key);
+
 /* One row a lane that was ever used, for /admin/targets and metrics. */
 struct lane_view {
     const char *target, *key; /* borrowed until the next call */
@@ -155,6 +160,7 @@ struct lane_view {
     enum reason reason;       /* of the fault that opened it; REASON_N unless open */
     uint64_t tries, failures;
     int in_flight;
+    bool drained;
 };
 void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct lane_view *v, void *user), void *user);
 

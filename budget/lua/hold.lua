@@ -4,7 +4,7 @@
 -- The rates of the same call, or of the same slice, may be asked for with it. They come first: a call that its rates refuse
 -- is not held; what passes them has passed, whatever becomes of the money.
 --   id amount lives "hold"|"raise"|"slice" free n {account limit share sharer keep_s} owners {owner} "rates"|"" {a step}
--- -> OK amount {settled held overrun calls}...   NO i budget|share need {...}   GONE   FULL   CLOSED   LIMIT   EPOCH   STALE
+-- -> OK amount {settled held overrun calls charged}...   NO i budget|share need {...}   GONE   FULL   CLOSED   LIMIT   EPOCH   STALE
 --    and, last, what the step says (rate.lua)
 local no = begin()
 if no then return no end

@@ -65,7 +65,7 @@ static const struct bad later_rows[] = {
     {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
     {"cache: {stale_if_error: 1m}\n", "1:25: error: stale_if_error above 0 is not supported yet"},
     {"health: {probe: on}\n", "1:17: error: probe: on is not supported yet"},
-    {"state: {writable: [keys, pointers]}\n", "1:26: error: writable: pointers is not supported yet"},
+    {"state: {writable: [keys, adapters]}\n", "1:26: error: writable: adapters is not supported yet"},
     {"backends: {g: {protocol: gemini, url: \"https://g\"}}\n", "1:26: error: protocol: gemini is not supported yet"},
     {"backends: {g: {protocol: bedrock, region: eu}}\n", "1:35: error: 'region' is not supported yet"},
     {"backends: {g: {protocol: azure, url: \"https://g\"}}\n", "1:26: error: protocol: azure is not supported yet"},
