@@ -13,6 +13,7 @@
     X(TOKENS, "tokens_total", "Tokens, by kind.")                                                                      \
     X(COST, "cost_usd_total", "Settled cost in USD, by team.")                                                         \
     X(CACHE, "cache_total", "Cache look-ups, by result.")                                                              \
+    X(SAVED, "cache_saved_usd_total", "What answers given again would have cost in USD, by team.")                     \
     X(REFUSED, "refused_total", "Requests refused, by code.")                                                          \
     X(ALERTS, "alerts_total", "Alerts for webhooks, by event and result: delivered, retried, failed or dropped.")      \
     X(BUDGET_EVENTS, "budget_events_total", "Warnings, first refusals and overruns of budgets, by event and scope.")   \
