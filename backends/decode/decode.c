@@ -150,13 +150,17 @@ void decode_close(struct decode *d) {
 static bool render(const struct decode *d, const struct decode_ask *ask, struct tokens *out) {
     const struct tokenizer *t = d->tokenizer;
     if (ask->n_messages)
-        return template_render(&d->template, t, ask->messages, ask->n_messages, out, NULL);
+        return template_render(&d->template, t, ask->messages, ask->n_messages, ask->tools, out, NULL);
     for (size_t i = 0; i < t->n_before; i++)
         tokens_put(out, t->before[i]);
     tokenizer_encode(t, ask->prompt, true, out);
     for (size_t i = 0; i < t->n_after; i++)
         tokens_put(out, t->after[i]);
     return out->n > 0;
+}
+
+enum decode_calls decode_calls(const struct decode *d) {
+    return d->template.calls;
 }
 
 int64_t decode_count(const struct decode *d, const struct decode_ask *ask) {
@@ -201,6 +205,10 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     bool strip = d->tokenizer->strips && (ask->n_messages || ask->prompt.n == 0);
     str_init(&r->pending, max);
     str_init(&r->taken, max);
+    str_init(&r->pending_logprobs, TEXT_BYTES_MAX);
+    str_init(&r->taken_logprobs, TEXT_BYTES_MAX);
+    run_logprobs_init(&r->logprobs, ask, TEXT_BYTES_MAX);
+    r->form = ask->form ? form_copy(ask->form) : NULL;
     run_text_init(&r->text, ask->stops, ask->n_stops, strip);
     prepare_sampling(ask, r);
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
