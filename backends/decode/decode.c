@@ -5,6 +5,7 @@
 #include "backends/decode/decode_plan.h"
 #include "backends/decode/schedule.h"
 #include "backends/decode/template.h"
+#include "gateway/base/clock.h"
 #include "gateway/base/hash.h"
 
 #include <stdio.h>
@@ -334,6 +335,10 @@ void decode_view(const struct decode *d, struct decode_view *out) {
         .steps = atomic_load(&d->schedule.steps),
         .tokens = atomic_load(&d->schedule.tokens),
         .preemptions = atomic_load(&d->schedule.preemptions),
+        .age_us = clock_mono_us() - d->schedule.opened_us,
+        .busy_us = atomic_load(&d->schedule.busy_us),
+        .base_us = atomic_load(&d->schedule.base_us),
+        .base_tok = atomic_load(&d->schedule.base_tok),
         .prefix_hit_tok = atomic_load(&d->schedule.hit_tok),
         .prefix_asked_tok = atomic_load(&d->schedule.asked_tok),
     };

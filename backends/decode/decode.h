@@ -131,6 +131,7 @@ struct decode_adapter {                            /* one version, as it stands 
     uint8_t digest[32];
     bool present, listed; /* what its name points at; may be asked for */
     int64_t bytes, rank, runs;
+    int64_t tokens, device_us; /* stepped since the start, and their share of the time in step */
 };
 /* `see` is called under a lock: it copies and comes back. */
 void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user);
@@ -169,7 +170,8 @@ struct decode_view {
     int64_t parameters, weight_bytes, kv_bytes;
     int64_t max_context, vocabulary, layers, hidden;
     int64_t running, queued, steps, tokens, preemptions;
-    int64_t prefix_hit_tok, prefix_asked_tok; /* of prompts: found in the cache, and looked for */
+    int64_t age_us, busy_us, base_us, base_tok; /* since the start: time, time in step, the base's share of it */
+    int64_t prefix_hit_tok, prefix_asked_tok;   /* of prompts: found in the cache, and looked for */
     int64_t adapters, adapters_in_memory, adapter_bytes, adapter_loads, adapter_evictions;
 };
 void decode_view(const struct decode *d, struct decode_view *out);

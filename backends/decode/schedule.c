@@ -20,6 +20,7 @@ bool schedule_init(struct schedule *s, const struct compute_ops *ops, const stru
     s->compute = ops->open(m, l, why);
     if (!s->compute)
         return false;
+    s->opened_us = clock_mono_us();
     s->max_sequences = l->want_rows;
     s->batch_tok = l->batch_tok;
     s->chunk_tok = l->batch_tok < CHUNK_TOK_MIN ? l->batch_tok : CHUNK_TOK_MIN;
@@ -212,12 +213,26 @@ static void learn(struct schedule *s, int64_t prompt_tok, int64_t took_us) {
     s->chunk_tok = least(s->chunk_tok > CHUNK_TOK_MIN ? s->chunk_tok : CHUNK_TOK_MIN, s->batch_tok);
 }
 
+/* A step's time is shared by the tokens in it. */
+static void account(struct schedule *s, int64_t took_us) {
+    int64_t all = s->batch.batch.n_tok;
+    atomic_fetch_add(&s->busy_us, took_us);
+    for (int64_t i = 0; i < s->batch.n_runs; i++) {
+        const struct decode_run *r = s->batch.runs[i];
+        int64_t us = all ? took_us * r->chunk / all : 0;
+        atomic_fetch_add(r->version ? &r->version->device_us : &s->base_us, us);
+        atomic_fetch_add(r->version ? &r->version->tokens : &s->base_tok, r->chunk);
+    }
+}
+
 static void forward(struct schedule *s, int64_t prompt_tok, int64_t began_us) {
     const struct batch *b = &s->batch.batch;
     join_all(s);
     s->ops->forward(s->compute, b, s->logits);
+    int64_t took_us = clock_mono_us() - began_us;
+    account(s, took_us);
     if (prompt_tok)
-        learn(s, prompt_tok, clock_mono_us() - began_us);
+        learn(s, prompt_tok, took_us);
     for (int64_t i = 0; i < s->batch.n_runs; i++)
         kv_keep(&s->pool, &s->batch.runs[i]->kv, s->batch.runs[i]->ids.at, s->batch.runs[i]->n_cached);
     atomic_fetch_add(&s->steps, 1);

@@ -34,6 +34,8 @@ struct schedule {
     float *raw;                 /* owned; [vocabulary] scratch: logits as they were */
     struct str shown, logprobs; /* scratch */
     _Atomic int64_t steps, tokens, n_running, n_waiting, preemptions, hit_tok, asked_tok;
+    _Atomic int64_t busy_us, base_us, base_tok;
+    int64_t opened_us;
 };
 
 must_check bool schedule_init(struct schedule *s, const struct compute_ops *ops, const struct model *m,
