@@ -5,9 +5,10 @@ comma := ,
 SAN ?=
 BUILD := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 CC := gcc
+CXX := g++
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fno-strict-aliasing -fno-common -ffp-contract=off -I. $(WARN)
-LDLIBS := -lhiredis -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lzstd -lm -lpthread
+LDLIBS := -lhiredis -levent_core -levent_pthreads -lssl -lcrypto -lyaml -lz -lzstd -lm -lpthread -ldl
 ifneq ($(SAN),)
 CFLAGS += -fsanitize=$(subst fuzzer,fuzzer-no-link,$(SAN)) -fno-omit-frame-pointer -DTOLLGATE_TEST
 LDFLAGS += -fsanitize=$(SAN)
@@ -67,20 +68,49 @@ $(BUILD)/%.o: %.c
 	$(CC) $(CFLAGS) $(FILE_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The ledger's Redis scripts, each behind what they share, as C strings.
-LUA := $(filter-out budget/lua/lib.lua,$(sort $(wildcard budget/lua/*.lua)))
-$(BUILD)/budget/lua.c: budget/lua/lib.lua $(LUA)
+LUA := $(filter-out budget/lua/lib.lua budget/lua/rates.lua,$(sort $(wildcard budget/lua/*.lua)))
+$(BUILD)/budget/lua.c: budget/lua/lib.lua budget/lua/rates.lua $(LUA)
 	@mkdir -p $(@D)
 	{ echo '#include "budget/redis_script.h"'; for script in $(LUA); do \
 	  name=$${script##*/}; echo "const char lua_$${name%.lua}[] ="; \
-	  cat budget/lua/lib.lua $$script | sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'; echo ';'; done; } > $@.tmp && mv $@.tmp $@
+	  cat budget/lua/lib.lua $$(sed -n '1s|^-- with |budget/lua/|p' $$script) $$script | sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'; echo ';'; done; } > $@.tmp && mv $@.tmp $@
 $(BUILD)/budget/lua.o: $(BUILD)/budget/lua.c
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The kernels of the CUDA twin: by nvcc where it is (NVCC= for none), once for all builds, and carried inside the program. Newer
+# devices than the ones named take the last one's PTX. In the tests g++ compiles the same files for an emulated device.
+NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+CUDA_ARCHS ?= 80 90
+KERNELS := $(wildcard backends/decode/*.cu)
+KERNEL_HEADERS := $(addprefix backends/decode/cuda_,args.h kernel.h dot.h)
+ifneq ($(NVCC),)
+build/cuda.fatbin: $(KERNELS) $(KERNEL_HEADERS)
+	@mkdir -p $(@D)
+	printf '#include "%s"\n' $(KERNELS) > build/cuda.cu
+	$(NVCC) -O3 -std=c++17 --fmad=false -Werror all-warnings -Xptxas -v -Xfatbin -compress-all -I. --threads 0 -fatbin \
+	  $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	  -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
+	  -o $@.tmp build/cuda.cu 2> build/cuda.log || { cat build/cuda.log >&2; exit 1; }
+	@! grep -E '[1-9][0-9]* bytes spill' build/cuda.log
+	mv $@.tmp $@
+$(BUILD)/backends/decode/cuda_image.o: FILE_CFLAGS := -DCUDA_FATBIN='"build/cuda.fatbin"'
+$(BUILD)/backends/decode/cuda_image.o: build/cuda.fatbin
+endif
+FAKE_CUDA := $(BUILD)/tests/cuda/libcuda.so.1
+$(BUILD)/tests/cuda/%.o: FILE_CFLAGS := -fPIC
+$(BUILD)/tests/cuda/%.cu.o: backends/decode/%.cu $(KERNEL_HEADERS) tests/cuda/emulation.h
+	@mkdir -p $(@D)
+	$(CXX) -x c++ -std=c++17 $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) -fPIC \
+	  -Wno-unknown-pragmas -include tests/cuda/emulation.h -c -o $@ $<
+$(FAKE_CUDA): $(call object,tests/cuda/*.c) $(patsubst backends/decode/%,$(BUILD)/tests/cuda/%.o,$(KERNELS))
+	$(CXX) $(LDFLAGS) -shared -Wl,-z,defs -o $@ $^ -ldl -lpthread
 
 ifeq ($(shell uname -m),x86_64)
 $(BUILD)/backends/decode/%_avx2.o: FILE_CFLAGS := -mavx2 -mfma -mf16c -O3
 endif
 # Criterion declares each test as a function without a prototype of its own.
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/flow/%.o: FILE_CFLAGS := -Wno-missing-prototypes -Wno-shadow
+$(BUILD)/tests/unit/%.o: FILE_CFLAGS += -DFAKE_CUDA='"$(FAKE_CUDA)"'
 
 include tests/models/tiny.mk
 
@@ -91,7 +121,7 @@ unit: unit-build
 	$(BUILD)/tests/unit/$(or $(T),all) -j2 --timeout 120
 flow: flow-build
 	$(BUILD)/tests/flow/$(or $(T),all) -j2 --timeout 120
-$(BUILD)/tests/unit/$(or $(T),all): $(UNIT) $(SUPPORT) $(LIB)
+$(BUILD)/tests/unit/$(or $(T),all): $(UNIT) $(SUPPORT) $(LIB) | $(FAKE_CUDA)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion
 $(BUILD)/tests/flow/$(or $(T),all): $(FLOW) $(SUPPORT) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion

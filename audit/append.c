@@ -104,6 +104,11 @@ void chain_retain(struct audit *a, int64_t now_us) {
     chores_seek_removal(a->chores, cut_us, open < a->totals_number ? open : a->totals_number);
 }
 
+void audit_unrolled(struct audit *a, int64_t unrolled_us, int64_t now_us) {
+    a->unrolled_us = unrolled_us;
+    chain_retain(a, now_us);
+}
+
 void chain_head(struct audit *a, bool totals, int64_t now_us) {
     struct audit_record r = {.kind = AUDIT_HEAD};
     char time[CLOCK_TEXT_MAX];

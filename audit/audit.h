@@ -82,6 +82,7 @@ struct audit_attempt {
     char pico[PICO_TEXT_MAX];                          /* cost of this try in pico-dollars, decimal */
     char list_pico[PICO_TEXT_MAX];                     /* the same at list price; empty: no other than pico */
     struct usage usage;
+    bool hedged, won; /* begun beside another; of two, the one that answered */
 };
 
 /* A filled flat record. Only the members of its kind are written; NULL strings are left out. */
@@ -145,6 +146,8 @@ struct audit_op {
 enum progress audit_written(struct audit *a, struct audit_op *op);
 void audit_forget(struct audit *a, struct audit_op *op); /* the waiter goes away */
 
+/* Records since then are kept from now on (audit_options.unrolled_us); what may go, goes. */
+void audit_unrolled(struct audit *a, int64_t unrolled_us, int64_t now_us);
 bool audit_healthy(const struct audit *a); /* false: the disk refuses; new calls are refused unless when_full: serve */
 int64_t audit_lag(const struct audit *a);  /* records added and not yet written */
 void audit_head(const struct audit *a, uint64_t *seq, char hash[SHA256_HEX_MAX]);
@@ -244,6 +247,8 @@ struct audit_exported {
 };
 must_check bool audit_export(const struct audit_export *o, struct audit_exported *out, struct str *why);
 
+/* Nothing in the directory was written before this instant; INT64_MAX: it is empty. */
+must_check bool audit_oldest(const char *directory, int64_t *us, struct str *why);
 /* Calls `see` for every record of every chain in file order; stops when it returns false. */
 struct audit_line {
     struct span text; /* the whole line without the newline */

@@ -94,6 +94,10 @@ static void put_attempt(struct str *out, const struct audit_attempt *t) {
     text_member(out, "why", t->why);
     if (t->status)
         json_put_i64(out, "status", t->status);
+    if (t->hedged)
+        json_put_bool(out, "hedged", true);
+    if (t->won)
+        json_put_bool(out, "won", true);
     json_put_i64(out, "began_us", t->began_us);
     if (t->first_us >= 0)
         json_put_i64(out, "first_us", t->first_us);

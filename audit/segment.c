@@ -1,5 +1,6 @@
 /* Names, order and lock of a chain's files. A name that is not exactly of our form is nobody's: it is never opened. */
 #include "audit/segment.h"
+#include "audit/audit.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/mem.h"
 #include <dirent.h>
@@ -57,6 +58,20 @@ bool segment_parse(const char *name, struct segment *out) {
     memcpy(out->chain, s.at, s.n);
     out->chain[s.n] = 0;
     return segment_chain_is_good(out->chain);
+}
+
+bool audit_oldest(const char *directory, int64_t *us, struct str *why) {
+    struct segments all;
+    *us = INT64_MAX;
+    if (!segments_list(directory, NULL, &all, why))
+        return false;
+    for (size_t i = 0; i < all.n; i++) {
+        int64_t day = segment_day(all.all[i].name);
+        if (day >= 0 && day * US_PER_DAY < *us)
+            *us = day * US_PER_DAY;
+    }
+    segments_free(&all);
+    return true;
 }
 
 int64_t segment_day(const char *name) {

@@ -62,6 +62,9 @@ struct call_fault {
 /* Types of all fields that Tollgate knows are checked; unknown ones pass. Strings and counts may live in the arena. */
 must_check bool call_parse(enum endpoint e, struct json body, struct arena *a, struct llm_call *out,
                            struct call_fault *fault);
+/* The same for calls with the same tools, system prompt and first turn: whoever had one of them has their beginning in
+ * its cache. 0: the call has no beginning worth that. */
+uint64_t call_affinity(const struct llm_call *c);
 
 #define CALL_PIECES_MAX 12
 struct call_pieces { /* the provider's body, in order: pieces of the client's own bytes and of the arena */

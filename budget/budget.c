@@ -49,6 +49,13 @@ int64_t budget_expect_tok(const struct budget *b, const char *name, const struct
     return budget_calibrated_tok(budget_in_expect_tok(size), calibration_ppm(&b->learnt, name));
 }
 
+int64_t budget_expect_out_tok(const struct budget *b, const char *name, const struct call_size *size) {
+    int64_t each = calibration_out_tok(&b->learnt, name);
+    if (size->max_output_tok >= 0 && size->max_output_tok < each)
+        each = size->max_output_tok;
+    return each * size->choices;
+}
+
 void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used) {
     calibration_learn(&b->learnt, name, size, used);
 }
@@ -88,6 +95,12 @@ void budget_rest(struct budget *b) {
 
 bool budget_settled(const struct budget *b) {
     return !b->ops->settled || b->ops->settled(b->store);
+}
+
+void budget_counts(const struct budget *b, struct budget_counts *out) {
+    *out = (struct budget_counts){0};
+    if (b->ops->counts)
+        b->ops->counts(b->store, out);
 }
 
 void budget_replay_log(struct budget *b, const char *log) {
@@ -136,16 +149,26 @@ static void scope_lift(const struct budget *b, struct ledger_scope *s, int64_t n
 
 /* --- rates --- */
 
-enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t tokens, int64_t now_us,
-                          struct rate_op *op) {
+static struct rate_ask rate_ask_of(const struct conf *conf, const struct conf_key *key, int64_t tokens,
+                                   int64_t now_us) {
     struct rate_ask ask = {.team = key->team->name,
                            .of_key = key->limits,
                            .of_team = key->team->limits,
                            .tokens = tokens > 0 ? tokens : 0,
-                           .now_us = now_us};
+                           .now_us = now_us,
+                           .slice = conf->hold.slice};
     const char *account = conf_key_account(key);
     assert(strlen(account) < sizeof ask.key_id);
     memcpy(ask.key_id, account, strlen(account) + 1);
+    return ask;
+}
+
+enum progress budget_rate(struct budget *b, const struct conf *conf, const struct conf_key *key, int64_t tokens,
+                          int64_t now_us, struct rate_op *op) {
+    struct rate_ask ask = rate_ask_of(conf, key, tokens, now_us);
+    ask.may_owe = op->may_owe;
+    op->owed = false;
+    op->owed_tok = ask.tokens;
     return b->ops->rate(b->store, &ask, op);
 }
 
@@ -200,6 +223,7 @@ static bool ask_begin(struct budget *b, const struct conf *conf, const struct co
     memcpy(ask->request_id, request_id, n + 1);
     ask->now_us = now_us;
     ask->slice = conf->hold.slice;
+    ask->owed = NULL;
     if (ledger_ask_of(conf, key, ask)) {
         for (int i = 0; i < ask->n; i++)
             scope_lift(b, &ask->scopes[i], now_us);
@@ -210,25 +234,33 @@ static bool ask_begin(struct budget *b, const struct conf *conf, const struct co
     return false;
 }
 
+/* What the rules without a ledger say; true: they refuse. */
+static bool refused_here(const struct ledger_ask *ask, const struct conf_key *key, bool known, struct hold_op *op) {
+    if (!known && cost_is_limited(ask, key)) {
+        op->err = ERR_PRICE;
+        return true;
+    }
+    return call_costs_too_much(key, ask->nanousd, op);
+}
+
 enum progress budget_hold(struct budget *b, const struct conf *conf, const struct conf_key *key, const char *request_id,
                           const struct price *price, int64_t nanousd, int64_t now_us, struct hold_op *op) {
     struct ledger_ask ask;
     assert(nanousd >= 0);
     op_clear(op);
-    if (!ask_begin(b, conf, key, request_id, now_us, &ask)) {
-        op->err = ERR_LEDGER;
-        return PROGRESS_DONE;
-    }
-    bool known = price_is_known(price, nanousd);
-    if (!known && cost_is_limited(&ask, key)) {
-        op->err = ERR_PRICE;
-        return PROGRESS_DONE;
-    }
+    bool known = price_is_known(price, nanousd), fits = ask_begin(b, conf, key, request_id, now_us, &ask);
     ask.free = price->known && price->free;
     ask.nanousd = ask.free || !known ? 0 : nanousd;
-    if (call_costs_too_much(key, ask.nanousd, op))
-        return PROGRESS_DONE;
-    return b->ops->hold(b->store, &ask, op);
+    if (op->rates) {
+        ask.owed = op->rates;
+        ask.owed->owed = false;
+        ask.rates = rate_ask_of(conf, key, ask.owed->owed_tok, now_us);
+    }
+    if (!fits)
+        op->err = ERR_LEDGER;
+    else if (!refused_here(&ask, key, known, op))
+        return b->ops->hold(b->store, &ask, op);
+    return ask.owed ? b->ops->rate(b->store, &ask.rates, ask.owed) : PROGRESS_DONE;
 }
 
 enum progress budget_raise(struct budget *b, const struct conf *conf, const struct conf_key *key, struct lease *lease,
@@ -326,6 +358,7 @@ static void see_account(const struct ledger_account *a, void *user) {
                             .settled_nanousd = a->settled_nanousd,
                             .held_nanousd = a->held_nanousd,
                             .overrun_nanousd = a->overrun_nanousd,
+                            .charged_nanousd = a->charged_nanousd,
                             .period_from_us = a->from_us,
                             .period_to_us = a->to_us,
                             .in_flight = a->in_flight};

@@ -50,7 +50,9 @@ int64_t budget_in_expect_tok(const struct call_size *size); /* likely input toke
 /* Likely input tokens at a target, or of an alias: for tokens per minute, policies, counts and estimates, never for a
  * hold. Calibrated by what was learnt under that name; as above while nothing was. */
 int64_t budget_expect_tok(const struct budget *b, const char *name, const struct call_size *size);
-/* A call settled: its reported input against what was expected. What teaches nothing is passed over. */
+/* Likely output tokens of all choices: what calls under that name had of late, within what this one allows. */
+int64_t budget_expect_out_tok(const struct budget *b, const char *name, const struct call_size *size);
+/* A call settled: its reported input against what was expected, and its output. What teaches nothing is passed over. */
 void budget_learn(struct budget *b, const char *name, const struct call_size *size, const struct usage *used);
 #define CALIBRATION_ONE INT64_C(1000000) /* parts per million */
 int64_t budget_calibrated_tok(int64_t tok, int64_t ppm);
@@ -81,9 +83,12 @@ struct rate_op {
     int64_t retry_after_us; /* true wait; INT64_MAX: this call can never pass */
     struct rate_limit_view view;
     struct rate_slip slip;
+    bool may_owe; /* in: the answer may be owed until the hold, which asks for both at once */
+    bool owed;    /* out: it is; neither passed nor refused */
+    int64_t owed_tok;
 };
-enum progress budget_rate(struct budget *b, const struct conf_key *key, int64_t tokens, int64_t now_us,
-                          struct rate_op *op);
+enum progress budget_rate(struct budget *b, const struct conf *conf, const struct conf_key *key, int64_t tokens,
+                          int64_t now_us, struct rate_op *op);
 /* Gives the in-flight slots back; tokens are corrected to what was used (-1: leave). */
 void budget_rate_end(struct budget *b, struct rate_slip *slip, int64_t tokens_used, int64_t now_us);
 
@@ -118,8 +123,11 @@ struct refusal { /* which budget said no, for the 402 and its explanation */
 };
 struct hold_op {
     struct waiter waiter;
-    int64_t waited_us; /* as in struct rate_op; the caller carries it over */
-    enum err err;      /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
+    int64_t waited_us;     /* as in struct rate_op; the caller carries it over */
+    enum err err;          /* ERR_NONE, ERR_BUDGET, ERR_HOLD_SHARE, ERR_PRICE, ERR_LEDGER */
+    struct rate_op *rates; /* in: rates that are owed: this hold settles them, and is woken at most once for both by
+                              either's waiter. What they say comes first: refused rates leave a lease that is not open, or
+                              one that nothing is spent of. NULL: none. The caller's */
     struct refusal refusal;
     struct lease lease; /* open when err is ERR_NONE */
     int64_t remaining_key, remaining_team,
@@ -155,6 +163,13 @@ bool budget_ready(const struct budget *b);
 void budget_rest(struct budget *b);
 /* Whether every settle has arrived where it can; one that has not is told by the log at the next start. */
 bool budget_settled(const struct budget *b);
+/* How calls were decided since the start, where processes share a ledger; elsewhere all are 0. */
+struct budget_counts {
+    int64_t holds_asked, holds_in_slices; /* holds and raises: of Redis, or from what was leased in advance */
+    int64_t rates_asked, rates_in_slices;
+    int64_t both_asked; /* of those asked: rates and hold in one script */
+};
+void budget_counts(const struct budget *b, struct budget_counts *out);
 /* Whose records budget_replay tells from now on; NULL: our own. */
 void budget_replay_log(struct budget *b, const char *log);
 
@@ -196,6 +211,7 @@ struct budget_view {
                               calls stand in it) */
     int64_t lifted_nanousd, lifted_until_us; /* of the limit: what stands on top of conf's own; 0: nothing */
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
+    int64_t charged_nanousd; /* within held: of processes that are gone and have not told how their calls ended */
     int64_t period_from_us, period_to_us;
     int in_flight;
 };

@@ -8,14 +8,16 @@
 #define NAMES_MAX 4096    /* targets of pattern aliases are named by callers: past it nothing new is learnt */
 #define EXPECT_TOK_MIN 32 /* below it the constants of a call outweigh its text */
 #define WEIGHT_MAX 32     /* a sample is at least a 32nd of the factor, so that a new tokenizer is seen */
+#define OUT_TOK 256       /* of an answer, while nobody has seen one */
+#define OUT_TOK_MAX 10000000
 #define PPM_MIN (CALIBRATION_ONE / 4)
 #define PPM_MAX (CALIBRATION_ONE * 4)
 
 __extension__ typedef __int128 wide;
 
 struct seen {
-    int64_t ppm;
-    int64_t n; /* samples, up to WEIGHT_MAX */
+    int64_t ppm, n;         /* n: samples, up to WEIGHT_MAX */
+    int64_t out_tok, n_out; /* of a choice; likewise */
 };
 
 void calibration_init(struct calibration *c) {
@@ -54,8 +56,23 @@ static struct seen *seen_get(struct calibration *c, const char *name) {
     return s;
 }
 
+static void learn_out(struct calibration *c, const char *name, const struct call_size *size, const struct usage *used) {
+    bool teaches_out = used->reported && !used->estimated && size->choices > 0;
+    struct seen *s = teaches_out ? seen_get(c, name) : NULL;
+    if (!s)
+        return;
+    s->n_out = s->n_out < WEIGHT_MAX ? s->n_out + 1 : WEIGHT_MAX;
+    s->out_tok += (within(usage_out_tok(used) / size->choices, 0, OUT_TOK_MAX) - s->out_tok) / s->n_out;
+}
+
+int64_t calibration_out_tok(const struct calibration *c, const char *name) {
+    const struct seen *s = name ? map_find(&c->by_name, span_of(name)) : NULL;
+    return s && s->n_out ? s->out_tok : OUT_TOK;
+}
+
 void calibration_learn(struct calibration *c, const char *name, const struct call_size *size,
                        const struct usage *used) {
+    learn_out(c, name, size, used);
     struct seen *s = teaches(size, used) ? seen_get(c, name) : NULL;
     if (!s)
         return;

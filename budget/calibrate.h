@@ -11,5 +11,6 @@ void calibration_init(struct calibration *c);
 void calibration_fini(struct calibration *c);
 void calibration_learn(struct calibration *c, const char *name, const struct call_size *size, const struct usage *used);
 int64_t calibration_ppm(const struct calibration *c, const char *name);
+int64_t calibration_out_tok(const struct calibration *c, const char *name);
 
 #endif

@@ -35,6 +35,16 @@ struct ledger_owner {          /* who pays, for spend by day, week and month wha
 
 #define LEDGER_OWNERS BUDGET_LEVELS /* indexed by enum budget_level */
 
+struct rate_ask {
+    char key_id[12];
+    const char *team; /* borrowed from the caller's conf, which outlives the op */
+    struct conf_limits of_key, of_team;
+    int64_t tokens;
+    int64_t now_us;
+    int64_t slice; /* of a limit: what a process may lease in advance, over FACTOR_ONE */
+    bool may_owe;  /* as in struct rate_op */
+};
+
 struct ledger_ask {
     char request_id[REQUEST_ID_MAX];
     int64_t nanousd;
@@ -42,16 +52,10 @@ struct ledger_ask {
     bool free;     /* the price is explicitly zero: fits a budget that is used up */
     int64_t slice; /* of a limit: what a process may lease in advance, over FACTOR_ONE */
     struct ledger_owner owners[LEDGER_OWNERS];
+    struct rate_op *owed; /* a hold: rates that it is to ask for too, as `rates` says; NULL: none */
+    struct rate_ask rates;
     int n;
     struct ledger_scope scopes[LEASE_SCOPES_MAX];
-};
-
-struct rate_ask {
-    char key_id[12];
-    const char *team; /* borrowed from the caller's conf, which outlives the op */
-    struct conf_limits of_key, of_team;
-    int64_t tokens;
-    int64_t now_us;
 };
 
 struct ledger_account { /* what a store knows of one budget in one period */
@@ -61,7 +65,8 @@ struct ledger_account { /* what a store knows of one budget in one period */
     enum period period;
     int64_t from_us, to_us;
     int64_t settled_nanousd, held_nanousd, overrun_nanousd;
-    int in_flight; /* 0 in an account that only counts spend */
+    int64_t charged_nanousd; /* within held: of processes that are gone and have not told how their calls ended */
+    int in_flight;           /* 0 in an account that only counts spend */
 };
 
 struct ledger_ops {
@@ -84,6 +89,7 @@ struct ledger_ops {
     bool (*ready)(const void *store);
     bool (*settled)(const void *store);
     void (*rest)(void *store);
+    void (*counts)(const void *store, struct budget_counts *out);
 };
 
 /* judge.c: what numbers of accounts mean for an ask; the same words behind every store. */

@@ -27,6 +27,7 @@ void job_end(struct job *j) {
         j->carried[i]->refs--;
     list_remove(&j->l->under_way, &j->in_under_way);
     j->l->jobs[j->kind]--;
+    free(j->rates);
     free(j);
 }
 
@@ -61,14 +62,14 @@ void job_told(struct job *j, bool good, const struct redis_value *reply, size_t 
         if (!good)
             tally_dirty(t);
         else if (at)
-            reply_told(reply, at + 4 * i, &t->said);
+            reply_told(reply, at + TOLD_WORDS * i, &t->said);
         t->seen = t->seen || (good && at);
     }
 }
 
 /* Whether Redis did what it was asked, by the first word of its answer. */
 static bool was_done(const struct redis_value *reply) {
-    static const char *const words[] = {"OK", "NO", "GONE", "FULL", "CLOSED", "LIVE"};
+    static const char *const words[] = {"OK", "NO", "GONE", "FULL", "CLOSED", "LIVE", "LIMIT"};
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (reply_is(reply, words[i]))
             return true;

@@ -11,8 +11,9 @@
  * its request; one that expires is charged until its log has spoken.
  *
  *     redis_ledger.c  the door: hold, raise, settle, views        redis_down.c   what is done without Redis
+ *     redis_ask.c     a hold or a raise, and the rates it owes
  *     redis_call.c    open calls, and tallies (contributions)     redis_settle.c the queue of settles
- *     redis_rate.c    requests, tokens, slots                     redis_news.c   warnings, refusals, overruns
+ *     redis_rate.c    requests, tokens, slots: redis_rates.h      redis_news.c   warnings, refusals, overruns
  *     redis_sync.c    hello, telling, renewing                    redis_job.c    scripts under way
  *     redis_words.c   arguments and replies               redis_slice.c, redis_slice_tell.c: in advance
  *
@@ -64,9 +65,11 @@ struct words {
     size_t n, cap;
 };
 
+#define TOLD_WORDS 5
 struct told { /* what Redis said of an account */
     int64_t settled, held, overrun;
     int calls;
+    int64_t charged; /* within held: of calls whose process is gone, until its log has spoken */
 };
 
 struct log_of; /* a log that contributes: our own, or one of a process that is gone */
@@ -161,6 +164,7 @@ enum job_kind {
     JOB_RENEW,
     JOB_LOOK,
     JOB_RATE,
+    JOB_RATE_LEASE,
     JOB_MARK,
     JOB_SLICE,
     JOB_KINDS
@@ -195,7 +199,9 @@ struct redis_ledger {
     int jobs[JOB_KINDS];                    /* how many of each kind are */
     bool telling;                           /* since hello found another Redis, until everything was told */
     int64_t renewed_us;
-    int64_t now_us; /* wall, as told last */
+    struct instant seen; /* when Redis heard of this process last, for sure */
+    int64_t now_us;      /* wall, as told last */
+    struct budget_counts counts;
     struct log_gate down_gate, bad_gate;
     budget_watcher *see; /* NULL: nobody */
     void *user;
@@ -215,7 +221,7 @@ must_check bool words_run(struct redis_ledger *l, struct words *w, struct redis_
 bool reply_is(const struct redis_value *v, const char *word); /* an array that begins with that word */
 struct span reply_text(const struct redis_value *v, size_t i);
 int64_t reply_i64(const struct redis_value *v, size_t i);                 /* of decimal text too; 0 when it is none */
-void reply_told(const struct redis_value *v, size_t i, struct told *out); /* four values from i on */
+void reply_told(const struct redis_value *v, size_t i, struct told *out); /* TOLD_WORDS values from i on */
 
 /* redis_call.c */
 struct log_of *log_get(struct redis_ledger *l, const char *name);
@@ -264,8 +270,9 @@ struct job {                /* a script under way for the ledger itself */
     struct link in_under_way;
     enum job_kind kind;
     int64_t op;
-    struct slice *slice; /* that asks for more */
-    int64_t target;      /* what is then granted to it */
+    struct slice *slice;         /* that asks for more */
+    struct rate_question *rates; /* that go along; owned; NULL: none */
+    int64_t target;              /* what is then granted to it */
     struct instant sent;
     bool ends;          /* telling: the last of its log */
     struct log_of *log; /* whose tallies it tells */
@@ -289,9 +296,16 @@ void put_dirty(struct job *j, struct log_of *log, size_t most, struct words *w);
 struct rates_shared *rates_shared_new(struct redis_ledger *l);
 void rates_shared_free(struct rates_shared *s);
 enum progress rates_shared_step(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op);
+/* The same of Redis alone, whatever is leased. */
+enum progress rates_shared_ask(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op);
 void rates_shared_end(struct rates_shared *s, struct rate_slip *slip, int64_t tokens_used);
 void rates_shared_send(struct rates_shared *s);   /* what is to be corrected */
-void rates_shared_untold(struct rates_shared *s); /* Redis has lost it */
+void rates_shared_untold(struct rates_shared *s); /* Redis may not have it */
+void rates_shared_lost(struct rates_shared *s);   /* Redis has nothing */
+void rates_shared_seen(struct rates_shared *s, const struct instant *sent);
+void rates_shared_tick(struct rates_shared *s);
+/* What a key's rates want to lease, to go along with its money; NULL: nothing. The caller's. */
+struct rate_question *rates_shared_want(struct rates_shared *s, const char *key);
 
 /* redis_news.c */
 struct ledger_sums sums_said(const struct tally *t);
@@ -311,7 +325,8 @@ enum progress down_raise(struct redis_ledger *l, const struct ledger_ask *ask, s
 void memory_follow(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
 
 /* redis_slice.c, redis_slice_tell.c */
-void slice_untold(struct redis_ledger *l, struct slice *s); /* is to be told of */
+bool instant_lives(const struct instant *since, int64_t now_us); /* not longer ago than a slice lives */
+void slice_untold(struct redis_ledger *l, struct slice *s);      /* is to be told of */
 struct slice *slice_find(const struct redis_ledger *l, const struct ledger_ask *ask);
 /* Holds from a slice, or moves a hold in one, without asking. False: none covers it. */
 bool slice_hold(struct redis_ledger *l, const struct ledger_ask *ask, struct hold_op *op);
@@ -339,10 +354,14 @@ void slice_renewing(struct slice *s, const struct job *j);
 void slices_renewed(struct redis_ledger *l, const struct job *j);
 int64_t slice_lease(const struct slice *s); /* what its lease holds */
 
-/* redis_ledger.c */
-/* The arguments of a hold script. */
+/* redis_ask.c: a hold or a raise is asked of Redis. */
+/* The arguments of a hold script; `rates` NULL: of money alone. */
 void question_put(struct words *w, struct redis_ledger *l, const struct ledger_ask *ask, const char *id, int64_t amount,
-                  const char *mode);
+                  const char *mode, struct rate_question *rates);
+bool ask_later(struct redis_ledger *l, const struct ledger_ask *ask, struct lease *lease, struct hold_op *op);
+void asks_forget(struct redis_ledger *l);
+
+/* redis_ledger.c */
 extern const struct ledger_ops ledger_redis_ops;
 void *ledger_redis_new(struct redis *redis, const struct budget_redis *o, void *memory);
 

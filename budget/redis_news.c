@@ -118,6 +118,7 @@ static void see_shared(const struct ledger_account *a, void *user) {
         all.settled_nanousd = t->said.settled;
         all.held_nanousd = t->said.held;
         all.overrun_nanousd = t->said.overrun;
+        all.charged_nanousd = t->said.charged;
         all.in_flight = t->said.calls;
     }
     v->see(&all, v->user);
@@ -133,6 +134,7 @@ static void see_others(const struct tally *t, const struct view *v) {
                                .settled_nanousd = t->said.settled,
                                .held_nanousd = t->said.held,
                                .overrun_nanousd = t->said.overrun,
+                               .charged_nanousd = t->said.charged,
                                .in_flight = t->said.calls};
     memcpy(a.name, t->terms.name, sizeof a.name);
     v->see(&a, v->user);

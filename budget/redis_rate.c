@@ -1,301 +1,199 @@
 /* Rate limits over all processes. Always true here: what is said of slots is how many of this process's calls run, not that
  * one began or ended, so that it may be said again; slots of a process that is gone, or was started anew, do not count.
  * Without Redis the limits hold for each process by itself. */
-#include "budget/redis_ledger.h"
+#include "budget/redis_rates.h"
 #include "budget/redis_script.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#define LEVELS 2
 #define ENDS_BATCH 64  /* in one script */
 #define ENDS_MAX 65536 /* that wait; beyond it what was counted in advance stands for its minute */
 #define SLOTS_BATCH 256
-#define SLOTS_SWEEP 8 /* looked at in a tick */
+#define SEND_NOW_MAX 16 /* scripts */
 
 static struct redis_script script = {.name = "rate", .text = lua_rate};
-static const char *const limit_names[] = {"requests_per_minute", "tokens_per_minute", "in_flight"};
-
-struct payers { /* the key and the team of a call */
-    char of[LEVELS][OWNER_NAME_MAX];
-};
-
-struct slots { /* calls of this process that one key or team has in flight */
-    char owner[OWNER_NAME_MAX];
-    int64_t n;
-    bool untold;
-    struct link in_untold, in_all;
-};
-
-struct rate_ended { /* tokens of a call are corrected */
-    struct link link;
-    struct payers payers;
-    int64_t counted, used, at_us;
-};
-
-struct rates_shared {
-    struct redis_ledger *l; /* not owned */
-    struct map slots;       /* struct slots by owner, owned */
-    struct list untold, all;
-    struct list ends;  /* struct rate_ended, owned */
-    struct list asked; /* struct rate_asked, owned */
-};
 
 struct rate_asked {
     struct redis_call call; /* first member */
-    struct rates_shared *of;
+    struct rate_question question;
     struct link link;
-    struct rate_ask ask;
-    struct rate_op *op; /* the caller's */
     int64_t number, began_us;
     int tries;
 };
 
-static void payers_of(const struct rate_ask *ask, struct payers *out) {
-    ledger_owner_name(LEVEL_KEY, span_of(ask->key_id), out->of[0]);
-    ledger_owner_name(LEVEL_TEAM, span_of(ask->team), out->of[1]);
-}
-
-/* --- slots --- */
-
-static struct slots *slots_get(struct rates_shared *s, const char *owner) {
-    struct slots *one = map_find(&s->slots, span_of(owner));
-    if (one)
-        return one;
-    one = xcalloc(1, sizeof *one);
-    memcpy(one->owner, owner, strlen(owner) + 1);
-    map_put(&s->slots, span_of(owner), one);
-    list_append(&s->all, &one->in_all);
-    return one;
-}
-
-static void slots_untold(struct rates_shared *s, struct slots *one) {
-    if (!one->untold)
-        list_append(&s->untold, &one->in_untold);
-    one->untold = true;
-}
-
-static void slots_add(struct rates_shared *s, const struct payers *payers, int n) {
-    for (int i = 0; i < LEVELS; i++) {
-        struct slots *one = slots_get(s, payers->of[i]);
-        one->n += n;
-        assert(one->n >= 0);
-        if (n < 0)
-            slots_untold(s, one);
-    }
-}
-
-static void slots_sweep(struct rates_shared *s) {
-    for (int i = 0; i < SLOTS_SWEEP && !list_empty(&s->all); i++) {
-        struct slots *one = container_of(list_shift(&s->all), struct slots, in_all);
-        if (one->n == 0 && !one->untold) {
-            map_remove(&s->slots, span_of(one->owner));
-            free(one);
-        } else {
-            list_append(&s->all, &one->in_all);
-        }
-    }
-}
-
-void rates_shared_untold(struct rates_shared *s) {
-    for (struct link *k = list_first(&s->all); k; k = list_next(&s->all, k))
-        slots_untold(s, container_of(k, struct slots, in_all));
-}
-
 /* --- the step --- */
-
-static void put_limit(struct words *w, int64_t limit) {
-    if (limit == CONF_UNLIMITED)
-        words_puts(w, "");
-    else
-        words_i64(w, limit);
-}
-
-static void put_level(struct rates_shared *s, struct words *w, const char *owner, const struct conf_limits *c) {
-    words_puts(w, owner);
-    put_limit(w, c->requests_per_minute);
-    put_limit(w, c->tokens_per_minute);
-    put_limit(w, c->in_flight);
-    words_i64(w, slots_get(s, owner)->n);
-}
 
 static void begin(struct words *w, struct redis_ledger *l, int64_t now_us, const char *verb) {
     words_begin(w, l, now_us);
     words_puts(w, verb);
-    words_i64(w, LEASE_LIVES_US);
 }
 
 static bool ask_redis(struct rate_asked *a) {
-    struct redis_ledger *l = a->of->l;
-    struct payers payers;
+    struct redis_ledger *l = a->question.of->l;
     struct words w;
-    int64_t left_us = l->timeout_us - a->op->waited_us;
+    int64_t left_us = l->timeout_us - a->question.op->waited_us;
     if (left_us <= 0)
         return false;
     a->call.until_us = a->began_us + left_us;
-    payers_of(&a->ask, &payers);
-    begin(&w, l, a->ask.now_us, "step");
+    begin(&w, l, a->question.ask.now_us, "step");
     a->number = l->op;
-    words_i64(&w, a->ask.tokens);
-    words_i64(&w, LEVELS);
-    put_level(a->of, &w, payers.of[0], &a->ask.of_key);
-    put_level(a->of, &w, payers.of[1], &a->ask.of_team);
+    rate_question_put(&a->question, &w);
     return words_run(l, &w, &script, &a->call);
 }
 
-/* One limit as the caller is told of it: the tightest of key and team. */
-static void view_one(int64_t limit, int64_t used, int64_t empty_us, int64_t *out_limit, int64_t *remaining,
-                     int64_t *reset_us) {
-    int64_t left = limit > used ? limit - used : 0;
-    if (limit == CONF_UNLIMITED || (*remaining >= 0 && *remaining <= left))
-        return;
-    *out_limit = limit;
-    *remaining = left;
-    *reset_us = empty_us;
-}
-
-/* What the script says was used before this call; what passed has used its own too. */
-static void view_tell(const struct rate_asked *a, const struct redis_value *reply, bool passed) {
-    struct rate_limit_view *v = &a->op->view;
-    const struct conf_limits *of[LEVELS] = {&a->ask.of_key, &a->ask.of_team};
-    *v = (struct rate_limit_view){-1, -1, -1, -1, -1, -1};
-    for (size_t i = 0; i < LEVELS; i++) {
-        int64_t requests = reply_i64(reply, 2 + 4 * i) + passed, empty_us = reply_i64(reply, 3 + 4 * i);
-        view_one(of[i]->requests_per_minute, requests, passed ? US_PER_MIN : empty_us, &v->limit_requests,
-                 &v->remaining_requests, &v->reset_requests_us);
-        int64_t tokens = reply_i64(reply, 4 + 4 * i) + (passed ? a->ask.tokens : 0);
-        empty_us = reply_i64(reply, 5 + 4 * i);
-        view_one(of[i]->tokens_per_minute, tokens, passed ? US_PER_MIN : empty_us, &v->limit_tokens,
-                 &v->remaining_tokens, &v->reset_tokens_us);
-    }
-}
-
-static void refuse(struct rate_asked *a, const struct redis_value *reply) {
-    const struct conf_limits *of[LEVELS] = {&a->ask.of_key, &a->ask.of_team};
-    int64_t level = reply_i64(reply, 10) - 1, kind = reply_i64(reply, 11) - 1, wait_us = reply_i64(reply, 12);
-    struct rate_op *op = a->op;
-    op->err = ERR_RATE;
-    if (level < 0 || level >= LEVELS || kind < 0 || kind >= (int64_t)ARRAY_LEN(limit_names))
-        return;
-    const int64_t limits[] = {of[level]->requests_per_minute, of[level]->tokens_per_minute, of[level]->in_flight};
-    op->limit = limit_names[kind];
-    op->level = budget_level_names[level == 0 ? LEVEL_KEY : LEVEL_TEAM];
-    op->limit_value = limits[kind];
-    op->retry_after_us = wait_us < 0 ? INT64_MAX : wait_us;
-}
-
-static void pass(struct rate_asked *a, const struct redis_value *reply) {
-    struct rate_slip *slip = &a->op->slip;
-    *slip = (struct rate_slip){.open = true,
-                               .shared = true,
-                               .tokens = a->ask.tokens,
-                               .at_us = reply_i64(reply, 1),
-                               .team = xstrdup(a->ask.team)};
-    memcpy(slip->key_id, a->ask.key_id, sizeof slip->key_id);
-}
-
 static void asked_free(struct rate_asked *a) {
-    list_remove(&a->of->asked, &a->link);
+    list_remove(&a->question.of->asked, &a->link);
     free(a);
-}
-
-/* The call has its slots from the question on; who is refused gives them back. */
-static void give_back(struct rate_asked *a) {
-    struct payers payers;
-    payers_of(&a->ask, &payers);
-    slots_add(a->of, &payers, -1);
-}
-
-static enum progress count_alone(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op) {
-    return ledger_memory_ops.rate(s->l->memory, ask, op);
-}
-
-static void answered(struct rate_asked *a, const struct redis_value *reply) {
-    bool passed = reply_is(reply, "OK");
-    view_tell(a, reply, passed);
-    if (passed) {
-        pass(a, reply);
-        return;
-    }
-    refuse(a, reply);
-    give_back(a);
 }
 
 static void on_asked(struct redis_call *call, const struct redis_value *reply) {
     struct rate_asked *a = (struct rate_asked *)(void *)call;
-    struct rate_op *op = a->op;
+    struct rate_op *op = a->question.op;
+    struct redis_ledger *l = a->question.of->l;
     int64_t now_us = clock_mono_us();
     op->waited_us += now_us - a->began_us;
     a->began_us = now_us;
-    bool done = answer_good(a->of->l, call, a->number, reply);
-    if (!done && call->fault == REDIS_OK && reply_is(reply, "STALE") && a->tries++ < STALE_TRIES && ask_redis(a))
+    bool done = answer_good(l, call, a->number, reply);
+    bool stale = !done && call->fault == REDIS_OK && reply_is(reply, "STALE") && a->tries++ < STALE_TRIES;
+    if ((stale || (done && rate_question_again(&a->question, reply))) && ask_redis(a))
         return;
-    if (done) {
-        answered(a, reply);
-    } else {
-        give_back(a);
-        (void)count_alone(a->of, &a->ask, op);
-    }
+    rate_question_answered(&a->question, done ? reply : NULL);
     asked_free(a);
     op->waiter.wake(&op->waiter);
 }
 
-static bool limits_any(const struct conf_limits *c) {
-    return c->requests_per_minute != CONF_UNLIMITED || c->tokens_per_minute != CONF_UNLIMITED ||
-           c->in_flight != CONF_UNLIMITED;
-}
-
-enum progress rates_shared_step(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op) {
-    struct payers payers;
-    if (s->l->state != LEDGER_READY || (!limits_any(&ask->of_key) && !limits_any(&ask->of_team)))
-        return count_alone(s, ask, op);
-    struct rate_asked *a = xcalloc(1, sizeof *a);
-    a->call.done = on_asked;
-    a->of = s;
-    a->ask = *ask;
-    a->op = op;
-    a->began_us = clock_mono_us();
-    list_append(&s->asked, &a->link);
+static void op_begin(struct rate_op *op) {
     op->err = ERR_NONE;
     op->limit = op->level = NULL;
     op->limit_value = op->retry_after_us = 0;
     op->slip = (struct rate_slip){0};
-    payers_of(ask, &payers);
-    slots_add(s, &payers, 1);
+}
+
+enum progress rates_shared_ask(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op) {
+    if (s->l->state != LEDGER_READY)
+        return ledger_memory_ops.rate(s->l->memory, ask, op);
+    struct rate_asked *a = xcalloc(1, sizeof *a);
+    op_begin(op);
+    a->call.done = on_asked;
+    a->began_us = clock_mono_us();
+    rate_question_begin(&a->question, s, ask, op);
+    list_append(&s->asked, &a->link);
+    s->l->counts.rates_asked++;
     if (ask_redis(a))
         return PROGRESS_WAIT;
-    give_back(a);
+    rate_question_answered(&a->question, NULL);
     asked_free(a);
-    return count_alone(s, ask, op);
+    return PROGRESS_DONE;
+}
+
+enum progress rates_shared_step(struct rates_shared *s, const struct rate_ask *ask, struct rate_op *op) {
+    bool limited = limits_any(&ask->of_key) || limits_any(&ask->of_team);
+    if (s->l->state != LEDGER_READY || !limited)
+        return ledger_memory_ops.rate(s->l->memory, ask, op);
+    op_begin(op);
+    if (rate_slice_pass(s, ask, op)) {
+        s->l->counts.rates_in_slices++;
+        return PROGRESS_DONE;
+    }
+    if (!ask->may_owe)
+        return rates_shared_ask(s, ask, op);
+    op->owed = true;
+    return PROGRESS_DONE;
+}
+
+/* --- leases of no call --- */
+
+static void on_leased(struct redis_call *call, const struct redis_value *reply) {
+    struct job *j = (struct job *)(void *)call;
+    bool good = answer_good(j->l, call, j->op, reply);
+    rate_question_answered(j->rates, good ? reply : NULL);
+    job_end(j);
+}
+
+static struct rate_question *lease_begin(struct rates_shared *s, const struct rate_ask *ask) {
+    struct rate_question *q = xcalloc(1, sizeof *q);
+    rate_question_begin(q, s, ask, NULL);
+    return q;
+}
+
+struct rate_question *rates_shared_want(struct rates_shared *s, const char *key) {
+    struct rate_slice *one = map_find(&s->slice_of, span_of(key));
+    struct rate_ask ask;
+    return one && rate_slice_wanted(s, one, &ask) ? lease_begin(s, &ask) : NULL;
+}
+
+static void lease(struct rates_shared *s, const struct rate_ask *ask) {
+    struct redis_ledger *l = s->l;
+    struct words w;
+    struct job *j = job_new(l, JOB_RATE_LEASE, 0, on_leased);
+    j->rates = lease_begin(s, ask);
+    begin(&w, l, l->now_us, "step");
+    j->op = l->op;
+    rate_question_put(j->rates, &w);
+    job_send(j, &w, &script);
+}
+
+/* What no call brought along. */
+static void lease_wanted(struct rates_shared *s) {
+    for (struct link *k = list_first(&s->slices); k; k = list_next(&s->slices, k)) {
+        struct rate_slice *one = container_of(k, struct rate_slice, in_all);
+        struct rate_ask ask;
+        if (rate_slice_wanted(s, one, &ask))
+            lease(s, &ask);
+    }
 }
 
 /* --- the end --- */
 
+static bool same(const struct rate_ended *a, const struct payers *payers, const struct rate_ended *b) {
+    return a->at_us == b->at_us && strcmp(a->payers.of[0], payers->of[0]) == 0 &&
+           strcmp(a->payers.of[1], payers->of[1]) == 0;
+}
+
+void rate_ended(struct rates_shared *s, const struct payers *payers, const struct rate_ended *what) {
+    struct link *last = list_last(&s->ends);
+    struct rate_ended *e = last ? container_of(last, struct rate_ended, link) : NULL;
+    if (!e || !same(e, payers, what)) {
+        if (s->ends.n >= ENDS_MAX)
+            return;
+        e = xcalloc(1, sizeof *e);
+        e->payers = *payers;
+        e->at_us = what->at_us;
+        list_append(&s->ends, &e->link);
+    }
+    e->requests += what->requests;
+    e->tokens += what->tokens;
+    e->more += what->more;
+}
+
 void rates_shared_end(struct rates_shared *s, struct rate_slip *slip, int64_t tokens_used) {
-    struct rate_ended *e = xcalloc(1, sizeof *e);
-    *e = (struct rate_ended){.counted = slip->tokens, .used = tokens_used, .at_us = slip->at_us};
-    ledger_owner_name(LEVEL_KEY, span_of(slip->key_id), e->payers.of[0]);
-    ledger_owner_name(LEVEL_TEAM, span_of(slip->team), e->payers.of[1]);
-    slots_add(s, &e->payers, -1);
+    struct payers payers;
+    int64_t less = slip->tokens - tokens_used;
+    ledger_owner_name(LEVEL_KEY, span_of(slip->key_id), payers.of[0]);
+    ledger_owner_name(LEVEL_TEAM, span_of(slip->team), payers.of[1]);
+    slots_add(s, &payers, -1);
+    bool in_slice = rate_slice_end(s, slip, tokens_used < 0 ? slip->tokens : tokens_used);
+    if (!in_slice && tokens_used >= 0 && less != 0)
+        rate_ended(
+            s, &payers,
+            &(struct rate_ended){.tokens = less > 0 ? less : 0, .more = less < 0 ? -less : 0, .at_us = slip->at_us});
     free(slip->team);
     *slip = (struct rate_slip){0};
-    if (tokens_used < 0 || tokens_used == e->counted || s->ends.n >= ENDS_MAX)
-        free(e);
-    else
-        list_append(&s->ends, &e->link);
-    rates_shared_send(s);
+    if (!in_slice)
+        rates_shared_send(s);
 }
 
 static void put_ends(struct rates_shared *s, struct words *w) {
     size_t n = s->ends.n < ENDS_BATCH ? s->ends.n : ENDS_BATCH;
-    words_i64(w, (int64_t)n * LEVELS);
+    words_i64(w, (int64_t)n * RATE_LEVELS);
     for (; n > 0; n--) {
         struct rate_ended *e = container_of(list_shift(&s->ends), struct rate_ended, link);
-        for (int i = 0; i < LEVELS; i++) {
+        for (int i = 0; i < RATE_LEVELS; i++) {
             words_puts(w, e->payers.of[i]);
-            words_i64(w, e->counted);
-            words_i64(w, e->used);
+            words_i64(w, e->requests);
+            words_i64(w, e->tokens);
             words_i64(w, e->at_us);
+            words_i64(w, e->more);
         }
         free(e);
     }
@@ -308,7 +206,7 @@ static void put_untold(struct rates_shared *s, struct words *w) {
         struct slots *one = container_of(list_shift(&s->untold), struct slots, in_untold);
         one->untold = false;
         words_puts(w, one->owner);
-        words_i64(w, one->n);
+        slots_put(one, false, w);
     }
 }
 
@@ -324,12 +222,9 @@ static void on_ended(struct redis_call *call, const struct redis_value *reply) {
         rates_shared_untold(l->rates);
 }
 
-void rates_shared_send(struct rates_shared *s) {
+static void send_ends(struct rates_shared *s) {
     struct redis_ledger *l = s->l;
     struct words w;
-    slots_sweep(s);
-    if (l->state != LEDGER_READY || l->jobs[JOB_RATE] || (list_empty(&s->ends) && list_empty(&s->untold)))
-        return;
     struct job *j = job_new(l, JOB_RATE, 0, on_ended);
     begin(&w, l, l->now_us, "end");
     j->op = l->op;
@@ -338,16 +233,54 @@ void rates_shared_send(struct rates_shared *s) {
     job_send(j, &w, &script);
 }
 
+static bool nothing_to_tell(const struct rates_shared *s) {
+    return s->l->state != LEDGER_READY || (list_empty(&s->ends) && list_empty(&s->untold));
+}
+
+void rates_shared_send(struct rates_shared *s) {
+    if (!nothing_to_tell(s) && !s->l->jobs[JOB_RATE])
+        send_ends(s);
+}
+
+/* All of it, also while other ends are under way: somebody is about to be refused. */
+void rates_shared_send_now(struct rates_shared *s) {
+    for (int i = 0; i < SEND_NOW_MAX && !nothing_to_tell(s); i++)
+        send_ends(s);
+}
+
+void rates_shared_lost(struct rates_shared *s) {
+    rate_slices_lost(s);
+    slots_lost(s);
+}
+
+void rates_shared_seen(struct rates_shared *s, const struct instant *sent) {
+    slots_heard(s, sent);
+}
+
+void rates_shared_untold(struct rates_shared *s) {
+    for (struct link *k = list_first(&s->all); k; k = list_next(&s->all, k))
+        slots_untold(s, container_of(k, struct slots, in_all));
+}
+
+void rates_shared_tick(struct rates_shared *s) {
+    rate_slices_tick(s);
+    lease_wanted(s);
+    slots_tick(s);
+    rates_shared_send(s);
+}
+
 /* --- life --- */
 
 struct rates_shared *rates_shared_new(struct redis_ledger *l) {
     struct rates_shared *s = xcalloc(1, sizeof *s);
     s->l = l;
     map_init(&s->slots);
+    map_init(&s->slice_of);
     list_init(&s->untold);
     list_init(&s->all);
     list_init(&s->ends);
     list_init(&s->asked);
+    list_init(&s->slices);
     return s;
 }
 
@@ -362,5 +295,6 @@ void rates_shared_free(struct rates_shared *s) {
     for (struct map_entry *e = map_next(&s->slots, NULL); e; e = map_next(&s->slots, e))
         free(e->value);
     map_fini(&s->slots);
+    rate_slices_free(s);
     free(s);
 }

@@ -2,7 +2,7 @@
  * slice hold and have spent is at most what Redis surely granted to it; a slice is made smaller, or ended, only while no
  * question about it is under way; it is held from only while its lease lives for certain, and while its budgets stand
  * within the limits that this process has now. */
-#include "budget/redis_ledger.h"
+#include "budget/redis_rates.h"
 #include "budget/redis_script.h"
 
 #include <assert.h>
@@ -92,10 +92,10 @@ static void end_unwanted(struct redis_ledger *l, struct slice *s) {
 
 /* --- holding from it --- */
 
-static bool lives(const struct slice *s, int64_t now_us) {
-    int64_t age_us = now_us - s->renewed.wall_us;
-    return s->renewed.wall_us > 0 && age_us >= 0 && age_us < SLICE_LIVES_US &&
-           clock_mono_us() - s->renewed.mono_us < SLICE_LIVES_US;
+bool instant_lives(const struct instant *since, int64_t now_us) {
+    int64_t age_us = now_us - since->wall_us;
+    return since->wall_us > 0 && age_us >= 0 && age_us < SLICE_LIVES_US &&
+           clock_mono_us() - since->mono_us < SLICE_LIVES_US;
 }
 
 /* A limit that was lowered, or an overrun, closes a budget to slices as it does to Redis. */
@@ -114,7 +114,7 @@ static bool within_limits(const struct slice *s, const struct ledger_ask *ask) {
 
 static bool can_take(const struct redis_ledger *l, const struct slice *s, const struct ledger_ask *ask, int64_t more) {
     bool allowed = l->state == LEDGER_READY || l->when_down == WHEN_DOWN_LEASED;
-    return allowed && !s->less && more <= unused(s) && lives(s, ask->now_us) && within_limits(s, ask);
+    return allowed && !s->less && more <= unused(s) && instant_lives(&s->renewed, ask->now_us) && within_limits(s, ask);
 }
 
 static void tell(struct redis_ledger *l, const struct slice *s, const struct ledger_ask *ask, struct hold_op *op) {
@@ -275,7 +275,7 @@ void slice_answered(struct redis_ledger *l, struct slice *s, bool granted, int64
 
 static void see_accounts(const struct slice *s, const struct redis_value *reply, size_t at) {
     for (int i = 0; i < s->call.n; i++) {
-        reply_told(reply, at + 4 * (size_t)i, &s->call.at[i]->said);
+        reply_told(reply, at + TOLD_WORDS * (size_t)i, &s->call.at[i]->said);
         s->call.at[i]->seen = true;
     }
 }
@@ -285,6 +285,8 @@ static void on_grown(struct redis_call *call, const struct redis_value *reply) {
     struct redis_ledger *l = j->l;
     struct slice *s = j->slice;
     bool good = answer_good(l, call, j->op, reply);
+    if (j->rates)
+        rate_question_answered(j->rates, good && reply->n > 0 ? &reply->items[reply->n - 1] : NULL);
     if (good && reply_is(reply, "OK"))
         see_accounts(s, reply, 2);
     else if (good && reply_is(reply, "NO"))
@@ -301,10 +303,11 @@ static void grow(struct redis_ledger *l, struct slice *s, const struct ledger_as
         news_terms(s->call.at[i], &ask->scopes[i], ask->owners[ask->scopes[i].level].name);
     j->slice = s;
     j->target = slice_ask_more(s, more);
+    j->rates = rates_shared_want(l->rates, ask->owners[LEVEL_KEY].name);
     words_begin(&w, l, ask->now_us);
     j->op = l->op;
     j->sent = (struct instant){ask->now_us, clock_mono_us()};
-    question_put(&w, l, ask, s->call.request_id, j->target, "slice");
+    question_put(&w, l, ask, s->call.request_id, j->target, "slice", j->rates);
     job_send(j, &w, &script);
 }
 

@@ -32,7 +32,7 @@ static void make_untold(struct redis_ledger *l) {
         ((struct open_call *)e->value)->leased = false;
     settle_book_all(l);
     slices_lost(l);
-    rates_shared_untold(l->rates);
+    rates_shared_lost(l->rates);
     l->own->ends = !l->began;
     l->telling = true;
 }
@@ -253,6 +253,7 @@ static void on_renewed(struct redis_call *call, const struct redis_value *reply)
     if (good) {
         see_missing(l, &reply->items[1]);
         slices_renewed(l, j);
+        rates_shared_seen(l->rates, &j->sent);
     }
     job_end(j);
     if (!good)
@@ -300,7 +301,7 @@ static void on_looked(struct redis_call *call, const struct redis_value *reply) 
     struct job *j = (struct job *)(void *)call;
     if (call->fault == REDIS_OK && reply_is(reply, "OK")) {
         for (size_t i = 0; i < j->n; i++) {
-            reply_told(reply, 1 + 4 * i, &j->carried[i]->said);
+            reply_told(reply, 1 + TOLD_WORDS * i, &j->carried[i]->said);
             j->carried[i]->seen = true;
         }
     }
@@ -338,7 +339,7 @@ void sync_tick(struct redis_ledger *l, int64_t now_us) {
     slices_tick(l);
     settle_send(l);
     tell_next(l);
-    rates_shared_send(l->rates);
+    rates_shared_tick(l->rates);
     if (now_us >= l->renewed_us && now_us - l->renewed_us < RENEW_US)
         return;
     l->renewed_us = now_us;

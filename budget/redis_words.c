@@ -102,5 +102,6 @@ int64_t reply_i64(const struct redis_value *v, size_t i) {
 }
 
 void reply_told(const struct redis_value *v, size_t i, struct told *out) {
-    *out = (struct told){reply_i64(v, i), reply_i64(v, i + 1), reply_i64(v, i + 2), (int)reply_i64(v, i + 3)};
+    *out = (struct told){reply_i64(v, i), reply_i64(v, i + 1), reply_i64(v, i + 2), (int)reply_i64(v, i + 3),
+                         reply_i64(v, i + 4)};
 }

@@ -46,6 +46,8 @@ struct cache_rule {
     int64_t ttl_us;
 };
 void cache_decide(const struct conf *conf, const struct cache_ask *ask, struct cache_rule *out);
+/* Without making a key, by alias, endpoint and traits alone; false: cache_decide would say no too. */
+bool cache_may(const struct cache_ask *ask);
 
 enum cache_result { CACHE_HIT, CACHE_LEAD, CACHE_JOIN };
 

@@ -34,6 +34,10 @@ static const char *why_not(const struct cache_ask *ask) {
     return why_sampled(ask);
 }
 
+bool cache_may(const struct cache_ask *ask) {
+    return !why_not(ask);
+}
+
 void cache_decide(const struct conf *conf, const struct cache_ask *ask, struct cache_rule *out) {
     struct control control = control_read(ask->cache_control);
     *out = (struct cache_rule){

@@ -167,11 +167,17 @@ static void check_captures(struct reader *r, const struct conf_alias *a, const s
             check_capture(r, a, a->rungs[i].targets[k].name, node_get(ladder->items[i], "targets")->items[k]);
 }
 
+static void check_hedge(struct reader *r, const struct conf_alias *a, const struct node *hedge) {
+    if (hedge && a->hedge_us >= a->deadline_us)
+        problem_at(r->report, hedge, "no second try would ever begin: 'deadline' comes before 'after'");
+}
+
 void alias_done(struct reader *r, const struct node *n, void *into) {
     struct conf_alias *a = into;
     const struct node *ladder = node_get(n, "ladder");
     a->pattern = strchr(a->name, '*') != NULL;
     check_capture(r, a, a->canary.target.name, node_get(n, "canary"));
+    check_hedge(r, a, node_get(n, "hedge"));
     if (!ladder || ladder->kind != NODE_LIST)
         return;
     if (!ladder->n)

@@ -127,7 +127,7 @@ static const struct section redis_section = {
 static const struct directive state_rows[] = {
     {"directory", TYPE_PATH, FROM_CWD | RESTART, AT(conf, state_directory), .fallback = "var/state",
      .prose = "What run-time acts are kept in."},
-    {"writable", TYPE_CUSTOM, 0, AT(conf, state_writable_keys), .read = read_writable, .fallback = "keys",
+    {"writable", TYPE_CUSTOM, 0, AT(conf, state_writable_keys), .read = read_writable, .fallback = "keys pointers",
      .schema = "\"type\": \"array\", \"items\": {\"enum\": [\"keys\", \"budgets\"]}",
      .prose = "What run-time acts may widen: keys, budgets."},
 };
@@ -288,6 +288,13 @@ static const struct section alert_section = {
     .name = "alert", ROWS(alert_rows), .size = sizeof(struct conf_alert), .done = alert_done};
 
 /* --- the whole --- */
+static const struct directive ledger_rows[] = {
+    {"keep", TYPE_DURATION, 0, AT(conf, ledger_keep_us), .fallback = "10y", .min = 35 * US_PER_DAY,
+     .max = INT64_C(100) * 365 * US_PER_DAY,
+     .prose = "How long totals of months are kept, as rollups, when audit.keep has taken their records."},
+};
+static const struct section ledger_section = {.name = "ledger", ROWS(ledger_rows), .size = sizeof(struct conf)};
+
 static const struct directive root_rows[] = {
     {"include", TYPE_TEXTS, 0, .offset = NOWHERE, .count_offset = NOWHERE,
      .prose = "Globs of further files, beside the file that names them; read in sorted order."},
@@ -302,7 +309,7 @@ static const struct directive root_rows[] = {
      .prose = "What processes share: the ledger, the cache, acts on state."},
     {"state", TYPE_SECTION, 0, .offset = 0, .section = &state_section, .prose = "What acts at run time are kept in."},
     {"audit", TYPE_SECTION, 0, .offset = 0, .section = &audit_section, .prose = "The log of what was done."},
-    LATER("ledger", "How long totals are kept."),
+    {"ledger", TYPE_SECTION, 0, .offset = 0, .section = &ledger_section, .prose = "The totals of closed months."},
     {"prices", TYPE_SECTION, 0, .offset = 0, .section = &prices_section, .prose = "What models cost."},
     {"hold", TYPE_SECTION, 0, .offset = 0, .section = &hold_section, .prose = "What is set aside before a call."},
     {"cache", TYPE_SECTION, 0, .offset = 0, .section = &cache_section, .prose = "Answers given again."},

@@ -180,7 +180,7 @@ static const struct directive backend_rows[] = {
      .prose = "decode: directory in the Hugging Face layout."},
     {"name", TYPE_MODEL, RESTART, AT(conf_backend, decode.name),
      .prose = "decode: what the base model answers to; default: last part of model."},
-    {"device", TYPE_TEXT, RESTART, AT(conf_backend, decode.device), .fallback = "auto", WORDS("auto", "cpu", "!cuda"),
+    {"device", TYPE_TEXT, RESTART, AT(conf_backend, decode.device), .fallback = "auto", WORDS("auto", "cpu", "cuda"),
      .prose = "decode: where it runs."},
     {"dtype", TYPE_TEXT, RESTART, AT(conf_backend, decode.dtype), .fallback = "auto",
      WORDS("auto", "f32", "bf16", "!f16"), .prose = "decode: how weights are kept."},
@@ -196,8 +196,8 @@ static const struct directive backend_rows[] = {
      .prose = "decode: smaller weights."},
     {"kv_cache", TYPE_WORD, RESTART, .offset = NOWHERE, .fallback = "auto", WORDS("auto", "!f16", "!int8"),
      .prose = "decode: how keys and values are kept."},
-    {"on_device_error", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "fail", WORDS("fail", "!cpu"),
-     .prose = "decode: what a broken device means."},
+    {"on_device_error", TYPE_WORD, RESTART, AT(conf_backend, decode.on_device_error), .fallback = "fail",
+     WORDS("fail", "cpu"), .prose = "decode: when a device fails later, the target is down, or the CPU goes on."},
     {"price", TYPE_CUSTOM, 0, .offset = NOWHERE, .read = read_backend_price, .section = &price_section,
      .schema = "\"$ref\": \"#/$defs/price\"", .prose = "decode: what the base model costs."},
     {"adapter_memory", TYPE_SIZE, RESTART, AT(conf_backend, decode.adapter_memory), .fallback = "2GiB", .min = 1 << 16,
@@ -228,7 +228,9 @@ static const struct directive rung_rows[] = {
     {"targets", TYPE_LIST, REQUIRED, LIST_AT(conf_rung, targets), .section = &target_section,
      .prose = "Who may answer on this rung."},
     {"policy", TYPE_WORD, 0, AT(conf_rung, policy), .fallback = "weighted",
-     WORDS("weighted", "!latency", "!in_flight", "!cost", "!sticky"), .prose = "How one of them is drawn."},
+     WORDS("weighted", "latency", "in_flight", "cost", "sticky"),
+     .prose = "How one of them is drawn: by weight; the quicker of two; the least busy; the cheapest for this call; by "
+              "the call's beginning, where the provider has it cached."},
     {"degraded", TYPE_BOOL, 0, AT(conf_rung, degraded), .fallback = "false",
      .prose = "Answers from here are marked as lesser ones."},
     {"only_for", TYPE_REASONS, 0, AT(conf_rung, only_for),
@@ -262,6 +264,11 @@ static const struct directive canary_rows[] = {
 };
 static const struct section canary_section = {
     .name = "canary", ROWS(canary_rows), .size = sizeof(struct conf_canary), .done = canary_done};
+static const struct directive hedge_rows[] = {
+    {"after", TYPE_DURATION, REQUIRED, AT(conf_alias, hedge_us), .min = 100 * US_PER_MS, .max = US_PER_DAY,
+     .prose = "How long a try may be without content; then the next choice is asked too, and the first answer counts."},
+};
+static const struct section hedge_section = {.name = "hedge", ROWS(hedge_rows), .size = sizeof(struct conf_alias)};
 static const struct directive alias_rows[] = {
     {"ladder", TYPE_LIST, REQUIRED, LIST_AT(conf_alias, rungs), .section = &rung_section,
      .prose = "Rungs, best first."},
@@ -269,7 +276,7 @@ static const struct directive alias_rows[] = {
      .prose = "Most tries of one call."},
     {"deadline", TYPE_DURATION, 0, AT(conf_alias, deadline_us), .fallback = "10m", .min = US_PER_MS, .max = US_PER_DAY,
      .prose = "Until the first content byte, over all tries; never cuts a running stream."},
-    LATER("hedge", "A second try beside a slow one."),
+    {"hedge", TYPE_SECTION, 0, .offset = 0, .section = &hedge_section, .prose = "A second try beside a slow one."},
     {"cache", TYPE_SECTION, 0, AT(conf_alias, cache), .section = &cache_rule_section,
      .prose = "Whether answers may be given again; embeddings are on unless said."},
     LATER("shadow", "A copy of the traffic to another target."),
@@ -318,6 +325,8 @@ static const struct directive key_rows[] = {
     {"expires", TYPE_DATE, 0, AT(conf_key, expires_us),
      .prose = "Date (midnight UTC) or RFC 3339 time from which it is refused."},
     {"allow", TYPE_TEXTS, 0, LIST_AT(conf_key, allow), .prose = "Of what the team may call, only this."},
+    {"require", TYPE_TEXTS, 0, LIST_AT(conf_key, require),
+     .prose = "Tags every target must have, besides those that its team requires."},
     {"budgets", TYPE_LIST, 0, LIST_AT(conf_key, budgets), .section = &budget_section, .prose = "Its own budgets."},
     {"rate_limits", TYPE_SECTION, 0, AT(conf_key, limits), .section = &limits_section, .prose = "Its own limits."},
     {"max_cost_per_call", TYPE_MONEY_LIMIT, 0, AT(conf_key, max_cost_per_call), .fallback = "none",

@@ -83,25 +83,32 @@ bool read_disclose_budget(struct reader *r, const struct directive *d, const str
 }
 
 static bool writable_word(struct reader *r, const struct node *n, struct conf *c) {
-    static const char *const later[] = {"pointers", "adapters"};
     if (!value_is_scalar(r, n, "a word"))
         return false;
     if (span_is(n->text, "keys"))
         return c->state_writable_keys = true;
     if (span_is(n->text, "budgets"))
         return c->state_writable_budgets = true;
-    for (size_t i = 0; i < ARRAY_LEN(later); i++)
-        if (span_is(n->text, later[i])) {
-            problem_at(r->report, n, "writable: %s is not supported yet", later[i]);
-            return false;
-        }
-    problem_at(r->report, n, "'%.*s' cannot be made writable; keys and budgets can", SPAN_ARG(n->text));
+    if (span_is(n->text, "pointers"))
+        return c->state_writable_pointers = true;
+    if (span_is(n->text, "adapters")) {
+        problem_at(r->report, n, "writable: adapters is not supported yet");
+        return false;
+    }
+    problem_at(r->report, n, "'%.*s' cannot be made writable; keys, pointers and budgets can", SPAN_ARG(n->text));
     return false;
 }
 
 bool read_writable(struct reader *r, const struct directive *d, const struct node *n, void *into) {
-    (void)d;
+    struct span rest = span_of(d->fallback), word;
+    struct node of_default = {.kind = NODE_SCALAR};
     bool ok = true;
+    while (!n->source && span_cut(&rest, ' ', &word)) {
+        of_default.text = word;
+        ok &= writable_word(r, &of_default, into);
+    }
+    if (!n->source)
+        return ok;
     if (n->kind != NODE_LIST)
         return writable_word(r, n, into);
     for (size_t i = 0; i < n->n; i++)

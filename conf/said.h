@@ -55,10 +55,13 @@ struct conf_model { /* what conf says of one model of a backend; 0 and -1 mean n
 
 enum conf_prefixes { PREFIXES_TEAM, PREFIXES_ALL, PREFIXES_OFF };
 
+enum conf_device_error { DEVICE_ERROR_FAIL, DEVICE_ERROR_CPU };
+
 struct conf_decode {
     const char *model;                                         /* directory, resolved against the conf file's folder */
     const char *name;                                          /* what the base model answers to */
-    const char *device, *dtype;                                /* "auto", "cpu" / "auto", "f32", "bf16" */
+    const char *device, *dtype;                                /* "auto", "cpu", "cuda" / "auto", "f32", "bf16" */
+    int on_device_error;                                       /* enum conf_device_error */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
     int prefixes;                                              /* enum conf_prefixes */
     int64_t adapter_memory, max_adapter_rank;
@@ -100,7 +103,7 @@ struct conf_target {
     int weight;
 };
 
-enum conf_policy { POLICY_WEIGHTED }; /* the others are refused by name until they are built */
+enum conf_policy { POLICY_WEIGHTED, POLICY_LATENCY, POLICY_IN_FLIGHT, POLICY_COST, POLICY_STICKY, POLICY_N };
 
 struct conf_rung {
     struct conf_target *targets;
@@ -134,6 +137,7 @@ struct conf_alias {
     size_t n_rungs;
     int attempts;
     int64_t deadline_us;
+    int64_t hedge_us; /* without content for so long, a second try begins beside the first; 0: none does */
     struct conf_cache_rule cache;
     struct conf_canary canary;
 };
@@ -177,6 +181,8 @@ struct conf_key {
     bool demo;          /* refused on a listener that is not loopback */
     const char **allow; /* NULL: as the team; patterns, '!' excludes */
     size_t n_allow;
+    const char **require; /* tags, besides its team's */
+    size_t n_require;
     struct conf_budget *budgets;
     size_t n_budgets;
     struct conf_limits limits;
@@ -342,8 +348,9 @@ struct conf {
         } cluster;
     } redis;
     const char *state_directory;
-    bool state_writable_keys;    /* acts may add keys at run time */
-    bool state_writable_budgets; /* acts may raise budgets and pause teams */
+    bool state_writable_keys;     /* acts may add keys at run time */
+    bool state_writable_budgets;  /* acts may raise budgets */
+    bool state_writable_pointers; /* acts may shift canaries */
     struct {
         const char *directory;
         bool sync_request, when_full_serve; /* false: synced every interval; refuse */
@@ -358,6 +365,7 @@ struct conf {
         struct conf_anchor *anchors;       /* where heads are kept elsewhere */
         size_t n_content_redact, n_anchors;
     } audit;
+    int64_t ledger_keep_us; /* totals of months outlive audit.keep_us by rollups */
     struct {
         int64_t output_cap_tok;
         int64_t floor_tok;                            /* fewest output tokens that a clamped call is left with */

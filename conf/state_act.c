@@ -68,6 +68,8 @@ void act_write_add(const struct conf_key *key, const char *who, int64_t now_us, 
     json_put_bool(out, "demo", key->demo);
     if (key->allow)
         write_texts(out, "allow", key->allow, key->n_allow);
+    if (key->n_require)
+        write_texts(out, "require", key->require, key->n_require);
     write_budgets(out, key);
     json_put_i64(out, "requests_per_minute", key->limits.requests_per_minute);
     json_put_i64(out, "tokens_per_minute", key->limits.tokens_per_minute);
@@ -126,15 +128,15 @@ static size_t word_of(struct json act, const char *name, const char *const *word
     return 0;
 }
 
-static void read_allow(struct reader *r, struct json list, struct conf_key *k) {
+/* NULL where there is no list. */
+static const char **read_texts(struct reader *r, struct json list, size_t *n) {
     if (list.kind != JSON_ARRAY)
-        return;
-    k->n_allow = json_count(list);
-    k->allow = tree_alloc(&r->conf->arena, (k->n_allow + 1) * sizeof *k->allow);
-    for (size_t i = 0; i < k->n_allow; i++) {
-        struct span text = json_text(json_at(list, i), &r->conf->arena);
-        k->allow[i] = tree_strdup(&r->conf->arena, text);
-    }
+        return NULL;
+    *n = json_count(list);
+    const char **texts = tree_alloc(&r->conf->arena, (*n + 1) * sizeof *texts);
+    for (size_t i = 0; i < *n; i++)
+        texts[i] = tree_strdup(&r->conf->arena, json_text(json_at(list, i), &r->conf->arena));
+    return texts;
 }
 
 /* False: a share is none. */
@@ -191,7 +193,8 @@ static bool read_add(struct reader *r, struct json doc, struct act *out, const c
     k->fallback = (enum fallback)word_of(doc, "fallback", fallback_names, ARRAY_LEN(fallback_names));
     k->account = text_of(r, doc, "account");
     k->made_by = text_of(r, doc, "made_by");
-    read_allow(r, json_get(doc, "allow"), k);
+    k->allow = read_texts(r, json_get(doc, "allow"), &k->n_allow);
+    k->require = read_texts(r, json_get(doc, "require"), &k->n_require);
     k->team = conf_find_team(r->conf, span_of(out->team));
     out->key = k->team ? k : NULL;
     return read_budgets(r, json_get(doc, "budgets"), k);

@@ -80,7 +80,13 @@ static void check_require(struct reader *r, void *into, const struct node *n) {
         for (size_t k = 0; k < r->conf->backends[i].n_tags; k++)
             if (!strcmp(r->conf->backends[i].tags[k], tag))
                 return;
-    warning_at(r->report, n, "no backend has the tag '%s': the team can reach nothing", tag);
+    warning_at(r->report, n, "no backend has the tag '%s': with it nothing can be reached", tag);
+}
+
+static void check_require_later(struct reader *r, const struct node *list) {
+    for (size_t i = 0; list && list->kind == NODE_LIST && i < list->n; i++)
+        if (list->items[i]->kind == NODE_SCALAR)
+            read_later(r, check_require, (void *)(uintptr_t)list->items[i]->text.at, list->items[i]);
 }
 
 static void key_join(struct reader *r, void *into, const struct node *n) {
@@ -93,13 +99,13 @@ static void key_join(struct reader *r, void *into, const struct node *n) {
 
 void team_done(struct reader *r, const struct node *n, void *into) {
     struct conf_team *t = into;
-    const struct node *keys = node_get(n, "keys"), *require = node_get(n, "require");
+    const struct node *keys = node_get(n, "keys");
     check_allow_later(r, node_get(n, "allow"));
-    for (size_t i = 0; require && require->kind == NODE_LIST && i < t->n_require; i++)
-        read_later(r, check_require, (void *)(uintptr_t)t->require[i], require->items[i]);
+    check_require_later(r, node_get(n, "require"));
     for (size_t i = 0; i < t->n_keys; i++) {
         t->keys[i].team = t;
         check_allow_later(r, node_get(keys->items[i], "allow"));
+        check_require_later(r, node_get(keys->items[i], "require"));
         if (t->keys[i].id && node_get(keys->items[i], "sha256"))
             read_later(r, key_join, &t->keys[i], keys->items[i]);
     }

@@ -249,7 +249,7 @@ static const struct type_row {
     [TYPE_AUTO] = {"number or auto", "\"type\": [\"integer\", \"string\"]", read_auto, false},
     [TYPE_LIMIT] = {"number or none", "\"type\": [\"integer\", \"string\"]", read_limit, false},
     [TYPE_SIZE] = {"size", SCHEMA_UNIT("^[0-9]+ *(KiB|MiB|GiB)?$"), read_size, false},
-    [TYPE_DURATION] = {"time", SCHEMA_UNIT("^(0|[0-9.]+(ms|s|m|h|d))$"), read_duration, false},
+    [TYPE_DURATION] = {"time", SCHEMA_UNIT("^(0|[0-9.]+(ms|s|m|h|d|y))$"), read_duration, false},
     [TYPE_DURATIONS] = {"two times", "\"type\": \"array\", \"minItems\": 2, \"maxItems\": 2", read_durations, true},
     [TYPE_PERCENT] = {"share", "\"type\": \"string\", \"pattern\": \"^[0-9.]+%$\"", read_percent, false},
     [TYPE_OF_HUNDRED] = {"number of percent", "\"type\": \"number\"", read_of_hundred, false},

@@ -19,14 +19,14 @@ static int place_of(const struct attempt *a) {
 
 /* ---- who stands for the request ---- */
 
-/* The request is where this try is: its choice, price and bound, and the reason for which it came down. */
-static void stand(struct attempt *a) {
+void attempt_stand(struct attempt *a) {
     struct request *r = a->of;
     r->at = r->clamp_at = place_of(a);
     r->price = a->price;
     r->bound = a->bound;
     r->call.clamped_tok = a->clamped_tok;
     r->down = a->row->down;
+    r->hedging = false;
     snprintf(r->answer->target, sizeof(r->answer->target), "%s", a->target);
     r->answer->down = r->down;
     r->answer->clamped_tok = a->clamped_tok;
@@ -42,7 +42,8 @@ void attempt_win(struct attempt *a) {
         other->beaten = true;
     if (other)
         attempt_cancel(other, OUTCOME_CANCELLED, "another try was quicker");
-    stand(a);
+    attempt_stand(a);
+    a->row->won = other || a->row->hedged;
 }
 
 static void put_early(struct attempt *a) {
@@ -136,14 +137,12 @@ static void attempt_free(struct attempt *a) {
 static void take_off(struct attempt *a) {
     struct request *r = a->of;
     r->last = a->row;
-    r->at = place_of(a);
     if (r->attempt == a)
         r->attempt = r->hedge;
     r->hedge = NULL;
-    if (!r->attempt)
-        return;
-    stand(r->attempt);
-    request_wake(r);
+    attempt_stand(r->attempt ? r->attempt : a);
+    if (r->attempt)
+        request_wake(r);
 }
 
 static struct usage used_by(const struct attempt *a) {
@@ -174,10 +173,20 @@ static void attempt_finish(struct attempt *a, enum outcome outcome, const char *
     r->last_retry_after_us = a->retry_after_us;
     if (!a->beaten)
         keep_upstream_id(a);
-    routing_learn(r->gateway->routing, r->conf, c, outcome, a->retry_after_us, t->first_us, clock_mono_us());
+    struct lesson lesson = {.outcome = outcome,
+                            .retry_after_us = a->retry_after_us,
+                            .stream = r->call.stream,
+                            .waited_us = (t->first_us >= 0 ? t->first_us : t->ended_us) - t->began_us,
+                            .outwaited = a->beaten};
+    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
     routing_end(r->gateway->routing, c);
     metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
                 r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);
+    if (t->hedged)
+        metrics_add(&r->gateway->metrics, METRIC_HEDGES, 1, "alias=\"%s\",result=\"%s\"", r->alias->name,
+                    t->won      ? "won"
+                    : a->beaten ? "lost"
+                                : "failed");
     if (outcome != OUTCOME_OK && outcome != OUTCOME_CANCELLED && outcome != OUTCOME_CLIENT_FAULT)
         log_info("try failed request=%s target=%s outcome=%s status=%d why=%s", r->id, c->target,
                  outcome_names[outcome], t->status, why);
@@ -241,8 +250,8 @@ void attempt_cut(struct attempt *a, const char *why) {
 /* A second try that lies below the first came down because that is slow. */
 static enum reason down_of(const struct request *r) {
     const struct attempt *first = r->attempt;
-    bool below = first && r->plan.choices[r->at].rung > first->row->choice->rung;
-    return below ? REASON_TIMEOUT : r->down;
+    int rung = r->plan.choices[r->at].rung;
+    return first && rung > first->row->choice->rung && rung > 0 ? REASON_TIMEOUT : r->down;
 }
 
 static struct attempt *attempt_new(struct request *r) {
@@ -255,6 +264,7 @@ static struct attempt *attempt_new(struct request *r) {
                                .first_us = -1,
                                .down = down_of(r),
                                .hedged = r->attempt != NULL};
+    r->hedge_at_us = hedge_time(r, clock_mono_us());
     a->price = r->price;
     a->bound = r->bound;
     a->clamped_tok = r->call.clamped_tok;
@@ -282,7 +292,7 @@ bool attempt_start(struct request *r) {
         }
     }
     if (!r->hedge)
-        stand(a);
+        attempt_stand(a);
     return true;
 }
 
@@ -362,8 +372,7 @@ bool attempt_pass_over(struct request *r, enum outcome outcome) {
     return true;
 }
 
-/* The last choice that was begun: a second try may have gone beyond the first, which ended after it. */
-static int farthest(const struct request *r) {
+int attempt_farthest(const struct request *r) {
     int far = r->at;
     for (int i = 0; i < r->n_tries; i++)
         if (r->tries[i].choice - r->plan.choices > far)
@@ -387,7 +396,7 @@ static int end_of_rung(const struct request *r, int far) {
 
 /* The choice that follows; one within the same rung only as far as the budget of retries goes. */
 static int next_affordable(struct request *r, enum outcome outcome) {
-    int far = farthest(r), next = next_behind(r, far, outcome);
+    int far = attempt_farthest(r), next = next_behind(r, far, outcome);
     bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
     if (!same_rung || gateway_may_retry(r->gateway, r->conf))
         return next;

@@ -61,6 +61,14 @@ enum walk attempt_next_or_give_up(struct request *r);
 /* A choice that could not even be tried (no slot, no money): goes on to the one that may follow it; false: there is none. */
 must_check bool attempt_pass_over(struct request *r, enum outcome outcome);
 
+/* gateway/hedge.c. A second try beside a slow one: true when it is time for it. */
+must_check bool hedge_is_due(const struct request *r, int64_t now_us);
+/* While a try runs without content: what a second one asks for next. */
+enum walk hedge_step(struct request *r, int64_t now_us);
+/* It could not be held for, or not be recorded: the first one goes on alone. */
+enum walk hedge_refused(struct request *r);
+int64_t hedge_time(const struct request *r, int64_t began_us); /* when a try that begins now is slow */
+
 /* gateway/topup.c. Of a stream that is held in parts, an event that would pass what is held is parked; true: it is. */
 must_check bool topup_park(struct attempt *a, const struct event *e);
 /* Moves the hold on for what is parked. True: the attempt waits; false: it goes on, or has been cut. */
@@ -79,6 +87,10 @@ bool attempt_has_room(const struct attempt *a); /* for another event */
 must_check bool attempt_take_event(struct attempt *a, const struct event *e);
 /* The provider refused what we, not the caller, put into the call: the same try once more, without. False: not so. */
 must_check bool attempt_again_unasked(struct attempt *a);
+/* The request is where this try is: its choice, price and bound, and the reason for which it came down. */
+void attempt_stand(struct attempt *a);
+/* The last choice that was begun: a second try may have gone beyond the first, which ended after it. */
+int attempt_farthest(const struct request *r);
 /* It has content to give: any other try ends, and the request stands where this one does. */
 void attempt_win(struct attempt *a);
 /* From now on it writes the answer; what it said before goes first. */

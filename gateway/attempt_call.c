@@ -69,15 +69,28 @@ static bool put_forwarded(struct request *r, struct span name, struct span value
     return true;
 }
 
+/* What a target must have for this key and call: no answer of one that has it not is given to them out of the cache. */
+static struct span required_tags(struct request *r) {
+    struct span said = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    struct str out;
+    str_init(&out, REQUEST_ARENA_MAX);
+    for (size_t i = 0; i < r->key->n_require; i++)
+        str_printf(&out, "%s,", r->key->require[i]);
+    str_put(&out, said);
+    char *kept = out.over ? NULL : arena_strdup(&r->arena, str_span(&out));
+    str_fini(&out);
+    return kept ? span_of(kept) : SPAN_NONE;
+}
+
 bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n) {
     read_forwarded(r);
     *n = 0;
     for (size_t i = 0; i < r->n_forwarded; i++)
         if (!put_forwarded(r, r->forwarded[i].name, r->forwarded[i].value, &out[(*n)++]))
             return false;
-    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
-    return put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]) &&
-           put_forwarded(r, SPAN("tags"), tags.at ? tags : SPAN(""), &out[(*n)++]);
+    struct span tags = required_tags(r);
+    return tags.at && put_forwarded(r, SPAN("query"), span_of(r->query), &out[(*n)++]) &&
+           put_forwarded(r, SPAN("tags"), tags, &out[(*n)++]);
 }
 
 static void on_call(struct http_call *c, void *user) {

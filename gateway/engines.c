@@ -15,6 +15,7 @@ struct decode_options engine_options(const struct conf_backend *b) {
     return (struct decode_options){.directory = d->model,
                                    .device = d->device,
                                    .dtype = d->dtype,
+                                   .falls_back = d->on_device_error == DEVICE_ERROR_CPU,
                                    .max_context = d->max_context,
                                    .max_sequences = d->max_sequences,
                                    .batch_tokens = d->batch_tokens,

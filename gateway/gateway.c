@@ -1,6 +1,7 @@
 /* The house: built here, run here, torn down here in reverse. Always true: requests are run, audit batches handed over and
  * the dead freed in turn() alone, never inside a callback. */
 #include "gateway/gateway.h"
+#include "gateway/attempt.h"
 #include "gateway/house.h"
 #include "gateway/ledger.h"
 #include "gateway/state/override.h"
@@ -11,6 +12,7 @@
 #include "gateway/alerts/alert.h"
 #include "gateway/alerts/watch.h"
 #include "gateway/content.h"
+#include "gateway/keeper.h"
 #include "gateway/lookup.h"
 #include "gateway/recent.h"
 #include "gateway/routes.h"
@@ -72,7 +74,8 @@ static void tick_list(struct gateway *g, enum state s, int64_t now_us) {
     for (struct link *k = list_first(&g->by_state[s]); k; k = list_next(&g->by_state[s], k)) {
         struct request *r = container_of(k, struct request, in_state);
         relay_heartbeat(r, now_us);
-        bool due = s == STATE_SEND && (now_us >= r->deadline_us || (!r->attempt && now_us >= r->not_before_us));
+        bool due = s == STATE_SEND &&
+                   (now_us >= r->deadline_us || (!r->attempt && now_us >= r->not_before_us) || hedge_is_due(r, now_us));
         if (due || r->client_left)
             request_wake(r);
     }
@@ -112,13 +115,13 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         tick_list(g, watched[i], now_us);
-    if (second != g->stranger_second) {
+    if (second != g->stranger_second)
         flush_strangers(g, clock_wall_us());
-        overrides_tick(g);
-    }
+    overrides_tick(g);
     g->stranger_second = second;
     watch_tick(g, now_us);
     peers_tick(g, now_us);
+    keeper_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
     content_tick(g);
@@ -227,6 +230,7 @@ struct audit_options audit_options_of(struct gateway *g, const struct conf *c, i
                                   .records_others = g->worker == 0,
                                   .alone = g->worker > 0,
                                   .keep_us = c->audit.keep_us,
+                                  .unrolled_us = keeper_unrolled_us(g->keeper),
                                   .content_key = c->audit.content_full ? c->audit.content_wrap : NULL,
                                   .content_keep_us = c->audit.content_keep_us,
                                   .version = TOLLGATE_VERSION,
@@ -357,6 +361,7 @@ static void make_rooms(struct gateway *g) {
     g->pool = pool_new(g->loop);
     g->alerts = alerts_new();
     g->watch = watch_new();
+    g->keeper = keeper_new();
     for (enum state s = 0; s < STATE_N; s++)
         list_init(&g->by_state[s]);
     list_init(&g->ready);
@@ -448,6 +453,7 @@ static void free_front(struct front *f) {
 
 void gateway_close(struct gateway *g) {
     finance_stop(g);
+    keeper_stop(g);
     lookups_stop(g);
     adapters_stop(g);
     engine_door_close(g);
@@ -462,6 +468,7 @@ void gateway_close(struct gateway *g) {
     engines_free(g);
     alerts_free(g->alerts);
     watch_free(g->watch);
+    keeper_free(g->keeper);
     pool_free(g->pool);
     budget_free(g->budget);
     overrides_free(g->overrides);

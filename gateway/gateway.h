@@ -37,6 +37,7 @@ struct gateway {
     struct acts *acts;   /* NULL: no Redis */
     struct alerts *alerts;
     struct watch *watch;
+    struct keeper *keeper;                       /* of closed months */
     struct front *front, *admin, *metrics_front; /* of several workers only worker 0 has the latter two */
     int worker, workers;                         /* which one this is, of how many */
     const struct worker_start *start;            /* not owned; NULL: one process, which opens all itself */
@@ -110,9 +111,15 @@ void gateway_hear_news(struct gateway *g);
 #define NEWS_SHARE_MAX 24
 char *news_share(int64_t share, char out[NEWS_SHARE_MAX]); /* "80%", "99.5%"; returns out */
 
-/* gateway/admin/admin_acts.c: overrides that are over end; those whose value conf has changed, too. */
+/* gateway/state/in_force.c: overrides that are over end; those whose value conf has changed, too. */
 void overrides_tick(struct gateway *g);
 void overrides_review(struct gateway *g);
+void overrides_turn_off(struct gateway *g, const char *name); /* one that was ended */
+/* Conf's own values that a pin and a shift of the alias stand on, as numbers. */
+int64_t override_base_of_pin(const struct conf_alias *a);
+int64_t override_base_of_shift(const struct conf_alias *a);
+/* The target of the alias's ladder, or its canary's, that has this name; NULL: none. `degraded`: it stands on such a rung. */
+const struct conf_target *override_pinned(const struct conf_alias *a, const char *name, bool *degraded);
 
 /* gateway/alerts/anchor.c: heads of the log with those who keep them elsewhere. */
 #define ANCHOR_FILES_MAX 8

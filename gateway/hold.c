@@ -57,6 +57,7 @@ static enum progress ask_ledger(struct request *r, int64_t needed) {
     r->rate.waited_us = 0;
     if (r->hold.lease.open)
         return budget_raise(b, r->conf, r->key, &r->hold.lease, needed, clock_wall_us(), &r->hold);
+    r->hold.rates = r->rate.owed ? &r->rate : NULL;
     return budget_hold(b, r->conf, r->key, r->id, &r->price, needed, r->held_us, &r->hold);
 }
 
@@ -83,6 +84,11 @@ static bool is_free(const struct request *r, const struct choice *c) {
     return p.known && p.free;
 }
 
+/* What is held for a try that goes on beside this one. */
+static int64_t beside_nanousd(const struct request *r) {
+    return r->attempt ? r->attempt->bound.nanousd : 0;
+}
+
 static int64_t price_choice(struct request *r) {
     const struct choice *c = &r->plan.choices[r->at];
     int64_t needed;
@@ -99,7 +105,8 @@ static int64_t price_choice(struct request *r) {
     budget_bound(r->conf, &r->price, &size, &facts, &r->bound);
     if (is_held_in_parts(r))
         budget_bound_part(r->conf, &r->price, &size, &r->bound);
-    if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed))
+    if (__builtin_add_overflow(r->bound.nanousd, request_spent_nanousd(r), &needed) ||
+        __builtin_add_overflow(needed, beside_nanousd(r), &needed))
         return INT64_MAX;
     return needed;
 }
@@ -161,8 +168,12 @@ enum walk step_hold(struct request *r) {
     }
     if (r->asking)
         return WALK_WAIT;
+    if (r->rate.err) /* they were owed */
+        return refuse_rate(r);
     if (!r->hold.err)
         return go(r, STATE_ADMIT);
+    if (r->hedging)
+        return hedge_refused(r);
     if (!goes_on(r))
         return refuse_budget(r);
     r->asked = false;

@@ -52,3 +52,24 @@ void ledger_replay(struct gateway *g, const struct audit_settled *s) {
 void ledger_put(const struct gateway *g, struct str *json) {
     json_put_str(json, "ledger", !g->redis ? "memory" : budget_ready(g->budget) ? "redis" : "closed");
 }
+
+void ledger_metrics(const struct gateway *g, struct str *out) {
+    struct budget_counts n;
+    if (!g->redis)
+        return;
+    budget_counts(g->budget, &n);
+    const struct {
+        const char *what, *way;
+        int64_t count;
+    } rows[] = {{"hold", "asked", n.holds_asked},
+                {"hold", "slice", n.holds_in_slices},
+                {"rate", "asked", n.rates_asked},
+                {"rate", "slice", n.rates_in_slices},
+                {"rate", "with_hold", n.both_asked}};
+    str_puts(out,
+             "# HELP tollgate_ledger_steps_total How holds and rate limits were decided: Redis was asked, or a slice "
+             "had it.\n# TYPE tollgate_ledger_steps_total counter\n");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        str_printf(out, "tollgate_ledger_steps_total{what=\"%s\",way=\"%s\"} %lld\n", rows[i].what, rows[i].way,
+                   (long long)rows[i].count);
+}

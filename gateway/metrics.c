@@ -4,6 +4,7 @@
 
 #include "gateway/admin/sums.h"
 #include "gateway/gateway.h"
+#include "gateway/ledger.h"
 #include "gateway/workers/peers.h"
 
 #include <inttypes.h>
@@ -186,6 +187,7 @@ void metrics_print(struct gateway *g, struct str *out) {
     print_gauge(out, "audit_lag_records", "Audit records added and not yet written.", audit_lag(g->audit));
     if (g->redis)
         print_gauge(out, "redis_up", "Whether Redis is connected and answers in time.", redis_up(g->redis));
+    ledger_metrics(g, out);
     print_cache(g, out);
     print_engines(g, out);
 }

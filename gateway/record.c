@@ -150,7 +150,9 @@ static void put_tries(const struct request *r, struct audit_attempt rows[PLAN_MA
                                          .began_us = t->began_us,
                                          .first_us = t->first_us,
                                          .ended_us = t->ended_us,
-                                         .usage = t->usage};
+                                         .usage = t->usage,
+                                         .hedged = t->hedged,
+                                         .won = t->won};
         price_pico_text(&t->price, &t->usage, rows[i].pico);
         if (t->price.factor != FACTOR_ONE) {
             struct price list = at_list(&t->price);

@@ -3,6 +3,7 @@
 #include "gateway/alerts/watch.h"
 #include "gateway/gateway.h"
 #include "gateway/house.h"
+#include "gateway/keeper.h"
 #include "gateway/state/keys.h"
 
 struct conf *conf_read(const char *path, struct str *why) {
@@ -27,6 +28,7 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
+    keeper_conf_changed(g);
     watch_conf_changed(g, strcmp(what, "reloaded") == 0);
     conf_record(g, what);
     overrides_review(g);

@@ -46,6 +46,15 @@ static const char *target_of(const struct request *r) {
     return r->at >= 0 ? r->plan.choices[r->at].target : NULL;
 }
 
+/* How a second try beside a slow one fared; NULL: there was none. */
+static const char *hedge_result(const struct request *r) {
+    const char *result = NULL;
+    for (int i = 0; i < r->n_tries; i++)
+        if (r->tries[i].hedged)
+            result = r->tries[i].won ? "won" : "lost";
+    return result;
+}
+
 static void put_route(struct fields *f, const struct request *r) {
     const char *target = target_of(r);
     bool answered = !r->err || r->n_tries > 0;
@@ -53,6 +62,9 @@ static void put_route(struct fields *f, const struct request *r) {
         put_text(f, "x-tollgate-target", target);
     if (r->conf->disclose.attempts && r->route->kind == ROUTE_CALL)
         put(f, "x-tollgate-attempts", "%d", r->n_tries);
+    const char *hedged = r->conf->disclose.attempts ? hedge_result(r) : NULL;
+    if (hedged)
+        put_text(f, "x-tollgate-hedged", hedged);
     if (r->down != REASON_N && !r->err)
         put_text(f, "x-tollgate-degraded", reason_names[r->down]);
     if (r->answer && r->answer->clamped_tok && !r->err)

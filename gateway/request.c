@@ -77,7 +77,8 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     r->doing = "reading the head";
     r->began_us = r->state_us = clock_mono_us();
     r->began_wall_us = clock_wall_us();
-    r->at = -1;
+    r->at = r->hedge_from = -1;
+    r->hedge_at_us = INT64_MAX;
     r->down = REASON_N;
     r->clamp_at = -1;
     r->first_content_us = -1;

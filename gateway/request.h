@@ -8,7 +8,7 @@
  *   true in ...     what request_check asserts
  *   HEAD, AUTH      nothing is lent; no conf; a client is there
  *   BODY..          conf and key are set (own and open paths leave from AUTH to SETTLE)
- *   after RATE      slip is open until RELEASE
+ *   after RATE      slip is open until RELEASE, or its rates are owed until HOLD (of a call that no cache can answer)
  *   after HOLD      lease is open until RELEASE
  *   SEND, STREAM    an answer is there; in SEND no content has been sent; a second try runs only before STREAM
  *   SETTLE..        status, usage and cost do not change any more; no attempt runs
@@ -127,8 +127,9 @@ struct request {
     /* RATE .. HOLD */
     struct rate_op rate;
     struct plan plan;
-    int at;           /* the plan's choice that is being tried, last or by the try that won; -1: none yet */
-    enum reason down; /* why a better rung was passed over; REASON_N: it was not */
+    enum err unrouted; /* why there is no plan */
+    int at;            /* the plan's choice that is being tried, last or by the try that won; -1: none yet */
+    enum reason down;  /* why a better rung was passed over; REASON_N: it was not */
     struct cache_rule cache_rule;
     struct cache_op cache;
     const char *cache_word; /* "hit", "miss", "shared", "bypass" */
@@ -158,6 +159,9 @@ struct request {
     const char *query;        /* "?beta=true" without credentials; "" */
     int64_t deadline_us;      /* monotone; until the first content byte */
     int64_t not_before_us;    /* monotone; back-off before the next try */
+    int64_t hedge_at_us;      /* monotone; when a second try begins beside the one that runs; INT64_MAX: none does */
+    int hedge_from;           /* choices up to here are not looked at for it */
+    bool hedging;             /* `at` is the choice of a second try that is being held for */
     struct writer *writer;    /* owned */
     struct str out;           /* owned: client bytes made and not yet given to the exchange */
     int64_t first_content_us; /* since the request began; -1: none */
@@ -233,6 +237,8 @@ enum walk refuse_saying(struct request *r, enum err e, const char *format, ...) 
 STATE_TABLE(X)
 #undef X
 
+/* gateway/steps.c: 429, in the words of the limit that said no. */
+enum walk refuse_rate(struct request *r);
 /* gateway/hold.c: what one more try, or a longer one, may cost after a refusal. */
 int64_t hold_room_nanousd(const struct request *r);
 

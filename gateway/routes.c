@@ -31,8 +31,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decodes; NUL and broken escapes are refused. Returns the length or -1. */
-static int decode(struct span path, char *out, size_t max) {
+int route_decode(struct span path, char *out, size_t max) {
     size_t n = 0;
     for (size_t i = 0; i < path.n; i++) {
         char c = path.at[i];
@@ -80,7 +79,8 @@ static const char *skip_prefix(const char *path, const char *prefix) {
 
 bool path_normalise(struct span path, char out[PATH_MAX_BYTES]) {
     char decoded[PATH_MAX_BYTES], whole[PATH_MAX_BYTES] = "";
-    if (path.n == 0 || path.at[0] != '/' || decode(path, decoded, sizeof(decoded)) < 0 || !collapse(decoded, whole))
+    if (path.n == 0 || path.at[0] != '/' || route_decode(path, decoded, sizeof(decoded)) < 0 ||
+        !collapse(decoded, whole))
         return false;
     const char *at = skip_prefix(whole, "/openai");
     for (int i = 0; i < V1_PREFIXES_MAX; i++)

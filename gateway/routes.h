@@ -26,6 +26,8 @@ struct route {
 must_check bool path_normalise(struct span path, char out[PATH_MAX_BYTES]);
 /* The route of a path as it was sent; `rest` is what '*' took, decoded once, in the arena. NULL: none. */
 const struct route *route_find(struct span path, struct arena *a, struct span *rest);
+/* Percent-decodes; NUL and broken escapes are refused. Returns the length or -1. */
+int route_decode(struct span path, char *out, size_t max);
 bool route_takes(const struct route *route, struct span method);
 /* The dialect of a path that may not exist: what an SDK would read. */
 enum dialect dialect_of_path(struct span path, const struct http_head *head);

@@ -4,6 +4,7 @@
 #include "gateway/attempt.h"
 #include "gateway/engines.h"
 #include "gateway/gateway.h"
+#include "gateway/needs.h"
 #include "gateway/routes.h"
 #include "gateway/state/keys.h"
 #include "gateway/state/override.h"
@@ -132,7 +133,7 @@ static int64_t expected_tok(const struct request *r) {
     return budget_expect_tok(r->gateway->budget, r->alias->name, &r->call.size);
 }
 
-static enum walk refuse_rate(struct request *r) {
+enum walk refuse_rate(struct request *r) {
     const struct rate_op *op = &r->rate;
     char wait[CLOCK_TEXT_MAX];
     r->retry_after_us = op->err == ERR_LEDGER ? US_PER_S : op->retry_after_us;
@@ -149,10 +150,25 @@ enum walk step_expand(struct request *r) {
     return go(r, STATE_RATE); /* ids of stored objects were refused by the parser: nothing is stored here yet */
 }
 
+/* Limits come before the cache is looked at: who is over one gets no answer out of it. A call that no cache can answer has
+ * nothing between its limits and its hold but the plan, which asks nobody, so where its limits need Redis they are owed
+ * until the hold, and both are one script. (A hold that comes before the look-up would save a cacheable call its second
+ * question, and set money aside, and refuse others for it, for each answer that costs nothing.) */
+static bool may_owe(const struct request *r) {
+    const struct cache_ask ask = {
+        .alias = r->alias, .traits = &r->call.traits, .endpoint = endpoint_row(r->call.endpoint)->name};
+    return !cache_may(&ask);
+}
+
+static void ask_rate(struct request *r, bool owes) {
+    r->rate.may_owe = owes;
+    request_answer(r, budget_rate(r->gateway->budget, r->conf, r->key, expected_tok(r), clock_wall_us(), &r->rate));
+}
+
 enum walk step_rate(struct request *r) {
     r->doing = "checking its rate limits";
     if (request_asks(r))
-        request_answer(r, budget_rate(r->gateway->budget, r->key, expected_tok(r), clock_wall_us(), &r->rate));
+        ask_rate(r, may_owe(r));
     if (r->asking)
         return WALK_WAIT;
     return r->rate.err ? refuse_rate(r) : go(r, STATE_ROUTE);
@@ -191,23 +207,33 @@ static enum walk refuse_route(struct request *r, enum err e) {
     return refuse(r, e);
 }
 
+/* A call that will not be held is asked for by its rates alone: who is over a limit hears of that first. */
+static enum walk end_unrouted(struct request *r) {
+    if (r->rate.owed && request_asks(r))
+        ask_rate(r, false);
+    if (r->asking)
+        return WALK_WAIT;
+    return r->rate.err ? refuse_rate(r) : refuse_route(r, r->unrouted);
+}
+
 enum walk step_route(struct request *r) {
     struct needs needs = {.conf = r->conf,
                           .key = r->key,
                           .alias = r->alias,
                           .captured = r->captured,
-                          .protocols = endpoint_row(r->call.endpoint)->protocols,
-                          .caps = r->call.caps,
-                          .in_bound_tok = expected_tok(r),
-                          .max_output_tok = r->call.size.max_output_tok,
+                          .wall_us = r->began_wall_us,
                           .require = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL)};
+    if (r->unrouted)
+        return end_unrouted(r);
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
-    needs.arm = arm_of(&(struct arm_ask){r->alias, r->key, r->labels, r->n_labels});
-    enum err e = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
-    if (e)
-        return refuse_route(r, e);
+    needs_of_call(&r->call, r->gateway->budget, &needs);
+    needs.arm =
+        arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
+    r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
+    if (r->unrouted)
+        return end_unrouted(r);
     gateway_count_call(r->gateway);
     r->at = 0;
     r->deadline_us = r->began_us + r->alias->deadline_us;
@@ -345,6 +371,8 @@ enum walk step_admit(struct request *r) {
     }
     if (r->asking)
         return WALK_WAIT;
+    if (r->admitted.err && !log_may_fail(r) && r->hedging)
+        return hedge_refused(r);
     if (r->admitted.err && !log_may_fail(r)) {
         r->retry_after_us = US_PER_S;
         return refuse(r, ERR_AUDIT);

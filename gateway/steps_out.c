@@ -57,7 +57,7 @@ enum walk step_send(struct request *r) {
     attempts_pump(r);
     if (r->answer->content)
         return go(r, STATE_STREAM);
-    return r->attempt ? WALK_WAIT : attempt_next_or_give_up(r);
+    return r->attempt ? hedge_step(r, now_us) : attempt_next_or_give_up(r);
 }
 
 enum walk step_stream(struct request *r) {

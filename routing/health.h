@@ -11,6 +11,7 @@
 #define TOLLGATE_ROUTING_HEALTH_H
 
 #include "gateway/base/list.h"
+#include "routing/latency.h"
 #include "routing/outcome.h"
 
 #define HEALTH_MAX 4096      /* parts remembered, against strangers who make up model names */
@@ -38,6 +39,7 @@ struct health {
     const struct choice *prober; /* holds the half-open slot; compared, never followed */
     int64_t probe_us;            /* when it took the slot */
     uint64_t tries, failures;
+    struct latency waits[2]; /* of targets: whole answers, streams */
     size_t n_name;
     char name[]; /* its key in book.by_name */
 };

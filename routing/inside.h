@@ -6,7 +6,8 @@
 
 struct routing {
     struct health_book health;
-    uint64_t random; /* never 0 */
+    struct map drains; /* "BACKEND[/MODEL][ KEY]" -> int64_t, owned: until when */
+    uint64_t random;   /* never 0 */
 };
 
 #endif

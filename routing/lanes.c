@@ -4,6 +4,7 @@
 #include "routing/lanes.h"
 
 #include "gateway/base/clock.h"
+#include "routing/drain.h"
 
 #include <stdio.h>
 
@@ -61,21 +62,60 @@ static bool has_tag(const struct conf_backend *b, struct span tag) {
     return false;
 }
 
-static bool lacks_tag(const struct planner *p, const struct candidate *c, struct verdict *v) {
-    const struct conf_team *team = p->needs->key->team;
-    for (size_t i = 0; i < team->n_require; i++)
-        if (!has_tag(c->backend, span_of(team->require[i])))
-            return say(v, BARRIER_BOUNDARY, REASON_N, "no tag %s", team->require[i]);
-    struct span rest = p->needs->require, part;
-    while (span_cut(&rest, ',', &part)) {
-        part = span_trim(part);
-        if (part.n && !has_tag(c->backend, part))
-            return say(v, BARRIER_BOUNDARY, REASON_N, "no tag %.*s", SPAN_ARG(part));
+static bool find_missing(const struct conf_backend *b, const char *const *tags, size_t n, struct span *out) {
+    for (size_t i = 0; i < n; i++)
+        if (!has_tag(b, span_of(tags[i]))) {
+            *out = span_of(tags[i]);
+            return true;
+        }
+    return false;
+}
+
+/* The first tag that team, key or call require and the backend has not. */
+static bool find_missing_tag(const struct needs *needs, const struct conf_backend *b, struct span *out) {
+    const struct conf_key *key = needs->key;
+    struct span rest = needs->require;
+    if (find_missing(b, key->team->require, key->team->n_require, out) ||
+        find_missing(b, key->require, key->n_require, out))
+        return true;
+    while (span_cut(&rest, ',', out)) {
+        *out = span_trim(*out);
+        if (out->n && !has_tag(b, *out))
+            return true;
     }
     return false;
 }
 
-static bool has_no_key_for_team(const struct planner *p, const struct candidate *c, struct verdict *v);
+static bool lacks_tag(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    struct span tag;
+    return find_missing_tag(p->needs, c->backend, &tag) &&
+           say(v, BARRIER_BOUNDARY, REASON_N, "no tag %.*s", SPAN_ARG(tag));
+}
+
+static bool key_is_for_team(const struct conf_upstream_key *key, const struct conf_team *team) {
+    for (size_t i = 0; i < key->n_teams; i++)
+        if (strcmp(key->teams[i], team->name) == 0)
+            return true;
+    return !key->teams;
+}
+
+static bool has_key_for(const struct conf_backend *b, const struct conf_team *team) {
+    for (size_t i = 0; i < b->n_keys; i++)
+        if (key_is_for_team(&b->keys[i], team))
+            return true;
+    return b->n_keys == 0;
+}
+
+static bool has_no_key_for_team(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    const struct conf_team *team = p->needs->key->team;
+    return !has_key_for(c->backend, team) &&
+           say(v, BARRIER_BOUNDARY, REASON_N, "no key of backend %s is for team %s", c->backend->name, team->name);
+}
+
+bool routing_permits(const struct needs *needs, const struct conf_backend *b) {
+    struct span tag;
+    return !find_missing_tag(needs, b, &tag) && has_key_for(b, needs->key->team);
+}
 
 static bool is_off(const struct planner *p, const struct candidate *c, struct verdict *v) {
     (void)p;
@@ -126,21 +166,6 @@ static bool any(const check *checks, size_t n, const struct planner *p, const st
         if (checks[i](p, c, v))
             return true;
     return false;
-}
-
-static bool key_is_for_team(const struct conf_upstream_key *key, const struct conf_team *team) {
-    for (size_t i = 0; i < key->n_teams; i++)
-        if (strcmp(key->teams[i], team->name) == 0)
-            return true;
-    return !key->teams;
-}
-
-static bool has_no_key_for_team(const struct planner *p, const struct candidate *c, struct verdict *v) {
-    for (size_t i = 0; i < c->backend->n_keys; i++)
-        if (key_is_for_team(&c->backend->keys[i], p->needs->key->team))
-            return false;
-    return c->backend->n_keys > 0 && say(v, BARRIER_BOUNDARY, REASON_N, "no key of backend %s is for team %s",
-                                         c->backend->name, p->needs->key->team->name);
 }
 
 static bool has_no_slot(const struct planner *p, const struct lane *lane, const struct part_names *names,
@@ -200,6 +225,19 @@ static bool is_ill(struct planner *p, struct lane *lane, const struct part_names
     return true;
 }
 
+static bool is_drained(struct planner *p, const struct part_names *names, struct verdict *v) {
+    char text[CLOCK_TEXT_MAX];
+    int64_t until_us = drain_until(p->r, names, p->now_us), left_us = until_us - p->now_us;
+    if (!until_us)
+        return false;
+    if (until_us == INT64_MAX)
+        return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator");
+    if (until_us < p->back_us)
+        p->back_us = until_us;
+    return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator for %s",
+               clock_duration_text((left_us + US_PER_S - 1) / US_PER_S * US_PER_S, text));
+}
+
 /* A lane's exclusion names its key where there are several. */
 static void exclude_lane(struct planner *p, const struct lane *lane, const struct verdict *v, struct rung_lanes *out) {
     struct verdict with_key = *v;
@@ -221,19 +259,29 @@ static bool is_there_already(const struct planner *p, const struct lane *lane, c
     return false;
 }
 
+/* What the policies look at. */
+static void look_at(const struct planner *p, struct lane *lane, const struct part_names *names) {
+    const struct health *target = health_find(&p->r->health, PART_TARGET, names),
+                        *own = health_find(&p->r->health, PART_LANE, names);
+    lane->facts.latency_us = target ? latency_now(&target->waits[p->needs->stream], p->now_us) : -1;
+    lane->facts.in_flight = target ? target->in_flight : 0;
+    lane->in_flight = own ? own->in_flight : 0;
+}
+
 static void gather_lane(struct planner *p, const struct lane *lane, struct rung_lanes *out) {
     struct verdict v = {.barrier = BARRIER_NONE};
     struct part_names names = {span_of(lane->backend->name), span_of(lane->target),
                                span_of(lane->key ? lane->key->name : NULL)};
     struct lane *slot = &out->lanes[out->n];
     *slot = *lane;
+    look_at(p, slot, &names);
     if (lane->key && !key_is_for_team(lane->key, p->needs->key->team)) {
         say(&v, BARRIER_BOUNDARY, REASON_N, "not for team %s", p->needs->key->team->name);
         exclude_lane(p, lane, &v, out);
     } else if (is_there_already(p, lane, out)) {
         say(&v, BARRIER_NONE, REASON_N, "stands in the plan already");
         exclude_lane(p, lane, &v, out);
-    } else if (has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
+    } else if (is_drained(p, &names, &v) || has_no_slot(p, lane, &names, &v) || is_ill(p, slot, &names, &v))
         exclude_lane(p, lane, &v, out);
     else
         out->n++;
@@ -272,6 +320,11 @@ static bool name_candidate(struct planner *p, const struct conf_target *t, struc
     return true;
 }
 
+static int64_t cost_of(const struct planner *p, const struct candidate *c) {
+    struct price price = conf_price(p->needs->conf, c->backend, c->model, p->needs->wall_us);
+    return price.known ? price_cost(&price, &p->needs->expected) : -1;
+}
+
 static void gather_target(struct planner *p, const struct conf_rung *rung, size_t i, struct rung_lanes *out) {
     const struct conf_target *t = &rung->targets[i];
     struct candidate c = {.facts = {.context_tok = -1}};
@@ -295,7 +348,8 @@ static void gather_target(struct planner *p, const struct conf_rung *rung, size_
                         .target = c.target,
                         .nth_target = i,
                         .target_weight = t->weight,
-                        .key_weight = 1};
+                        .key_weight = 1,
+                        .facts.cost_nanousd = rung->policy == POLICY_COST ? cost_of(p, &c) : -1};
     if (c.backend->n_keys == 0)
         gather_lane(p, &lane, out);
     for (size_t k = 0; k < c.backend->n_keys; k++) {

@@ -26,19 +26,19 @@ static void put_choice(struct planner *p, const struct lane *lane, const struct 
         .degraded = in->of->degraded,
         .only_for = in->only_for,
         .why = lane->why,
+        .facts = lane->facts,
     };
 }
 
 static void draw_rung(struct planner *p, struct rung_lanes *from, const struct entering *in) {
-    const struct policy_row *policy = policy_row(in->of->policy);
+    struct draw draw = {&p->r->random, p->needs->affinity};
     int below = (int)p->needs->alias->n_rungs - in->rung - 1;
     int places = PLAN_MAX - p->plan->n - below;
     if (places < 1)
         places = p->plan->n < PLAN_MAX ? 1 : 0;
     size_t n = from->n < (size_t)places ? from->n : (size_t)places;
     for (size_t i = 0; i < n; i++) {
-        size_t at = policy->pick(from->lanes, from->n, &p->r->random);
-        assert(at < from->n && !from->lanes[at].taken);
+        size_t at = policy_pick(in->of->policy, from->lanes, from->n, &draw);
         from->lanes[at].taken = true;
         put_choice(p, &from->lanes[at], in);
     }

@@ -1,6 +1,6 @@
 /* The room: what tries taught, who is in flight, who may probe. Always true here: an outcome is charged to the one part
  * that is at fault (key, lane, target, backend, or nobody), and counts as good for the parts that it proves well. */
-#include "routing/inside.h"
+#include "routing/drain.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 struct routing *routing_new(uint64_t seed) {
     struct routing *r = xcalloc(1, sizeof *r);
     health_book_init(&r->health, HEALTH_MAX);
+    map_init(&r->drains);
     r->random = seed ? seed : random_u64() | 1;
     return r;
 }
@@ -16,6 +17,7 @@ void routing_free(struct routing *r) {
     if (!r)
         return;
     health_book_fini(&r->health);
+    drains_free(r);
     free(r);
 }
 
@@ -27,14 +29,21 @@ static void count(struct routing *r, const struct part_names *names, bool failed
     lane->failures += failed;
 }
 
-void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, enum outcome o,
-                   int64_t retry_after_us, int64_t first_content_us, int64_t now_us) {
-    (void)first_content_us; /* for policies that look at latency */
-    if (o == OUTCOME_NO_SLOT || o == OUTCOME_OVER_BUDGET)
+/* A quick refusal says nothing of how long an answer takes; waiting in vain does. */
+static void time_it(struct routing *r, const struct part_names *names, const struct lesson *l, int64_t now_us) {
+    bool tells = l->outcome == OUTCOME_OK || l->outwaited || outcome_reason(l->outcome) == REASON_TIMEOUT;
+    struct health *h = tells ? health_get(&r->health, PART_TARGET, names) : NULL;
+    if (h && (!l->outwaited || l->waited_us > latency_now(&h->waits[l->stream], now_us)))
+        latency_saw(&h->waits[l->stream], l->waited_us, now_us);
+}
+
+void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, const struct lesson *l,
+                   int64_t now_us) {
+    if (l->outcome == OUTCOME_NO_SLOT || l->outcome == OUTCOME_OVER_BUDGET)
         return;
-    const struct outcome_row *row = outcome_row(o);
+    const struct outcome_row *row = outcome_row(l->outcome);
     struct part_names names = part_names(c);
-    struct fault fault = {row->reason, row->at_once, retry_after_us};
+    struct fault fault = {row->reason, row->at_once, l->retry_after_us};
     for (enum part part = 0; part < PART_N; part++) {
         bool faulty = row->fault == part, proven = row->proves & PART_BIT(part);
         struct health *h = faulty || proven ? health_get(&r->health, part, &names) : NULL;
@@ -44,6 +53,7 @@ void routing_learn(struct routing *r, const struct conf *conf, const struct choi
             health_good(h, conf, now_us);
     }
     count(r, &names, row->fault != PART_N);
+    time_it(r, &names, l, now_us);
 }
 
 static bool has_slot(struct routing *r, const struct choice *c, const struct part_names *names) {
@@ -68,7 +78,7 @@ static void start(struct health *h, const struct choice *c, int64_t now_us) {
 
 bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us) {
     struct part_names names = part_names(c);
-    if (!has_slot(r, c, &names))
+    if (!has_slot(r, c, &names) || drain_until(r, &names, now_us))
         return false;
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
@@ -109,7 +119,8 @@ static void view_lane(const struct routing *r, const struct health *lane, int64_
                             .reason = REASON_N,
                             .tries = lane->tries,
                             .failures = lane->failures,
-                            .in_flight = lane->in_flight};
+                            .in_flight = lane->in_flight,
+                            .drained = drain_until(r, &names, now_us) != 0};
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
         enum health_state state = h ? health_state(h, now_us) : HEALTH_CLOSED;

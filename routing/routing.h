@@ -44,6 +44,20 @@ struct needs {
     struct span require;    /* further tags by header, comma separated */
     enum fallback fallback;
     struct arm arm;
+    bool stream;           /* its answer comes piece by piece: waits of both kinds are not compared */
+    struct usage expected; /* what it is likely to use: the policy cost prices it */
+    int64_t wall_us;       /* ... at this instant */
+    uint64_t affinity;     /* alike for calls that begin alike: the policy sticky; 0: none */
+};
+/* Whether the tags and key boundaries of the call's team, key and header let `b` see it: the one rule for plans, and for
+ * whatever else would send a call somewhere. */
+must_check bool routing_permits(const struct needs *needs, const struct conf_backend *b);
+
+/* What was known of a target when the choice was made. */
+struct lane_facts {
+    int64_t latency_us;   /* of late, as peak EWMA of the first content, or of whole answers; -1: not known */
+    int64_t cost_nanousd; /* of this call, as far as it can be foreseen; -1: not asked for or not known */
+    int in_flight;        /* calls at it, from this process */
 };
 
 #define RUNG_ARM (-1) /* of the arm's own target, above the ladder */
@@ -56,6 +70,7 @@ struct choice {
     bool degraded;                       /* the rung is marked so by the operator */
     unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from one above; rung 0: all */
     const char *why;   /* static: "weighted draw", "only target", "probe after cool-down", ... */
+    struct lane_facts facts;
 };
 
 struct exclusion {
@@ -116,14 +131,26 @@ static inline bool plan_is_first_rung(const struct plan *p, const struct choice 
  * backend with many keys does not use up the attempts; a degraded rung comes after both. */
 int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback);
 
-/* retry_after_us: the provider's wish, 0 if none. */
-void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, enum outcome o,
-                   int64_t retry_after_us, int64_t first_content_us, int64_t now_us);
+/* How a try ended. */
+struct lesson {
+    enum outcome outcome;
+    int64_t retry_after_us; /* the provider's wish; 0: none */
+    bool stream;            /* as in the needs */
+    int64_t waited_us;      /* from its start to its first content, or to its end when none came */
+    bool outwaited;         /* another try was quicker: this one would have taken longer still */
+};
+void routing_learn(struct routing *r, const struct conf *conf, const struct choice *c, const struct lesson *l,
+                   int64_t now_us);
 /* A choice was started / has ended: in-flight counts per backend (rate_limits.in_flight) and half-open probes. The
  * address of the choice tells tries apart: give the same one to begin, learn and end. False: no slot now; go on with
  * plan_next as after OUTCOME_NO_SLOT. Every begin that said true is ended once, after its learn. */
 must_check bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us);
 void routing_end(struct routing *r, const struct choice *c);
+
+/* No new calls to a backend ("b"), a target ("b/m"), a key of a backend ("b", "k") or a lane ("b/m", "k"), until then or
+ * until it is resumed; what runs goes on. Keyed by names: what conf does not have is remembered too. */
+void routing_drain(struct routing *r, struct span target, struct span key, int64_t until_us);
+void routing_resume(struct routing *r, struct span target, struct span key);
 
 /* One row a lane that was ever used, for /admin/targets and metrics. */
 struct lane_view {
@@ -133,6 +160,7 @@ struct lane_view {
     enum reason reason;       /* of the fault that opened it; REASON_N unless open */
     uint64_t tries, failures;
     int in_flight;
+    bool drained;
 };
 void routing_each(struct routing *r, int64_t now_us, void (*see)(const struct lane_view *v, void *user), void *user);
 

@@ -53,7 +53,7 @@ static struct tensor base_of(const struct model *m, int64_t layer, enum module m
     if (module == MODULE_HEAD)
         return m->head;
     if (module == MODULE_EMBED)
-        return (struct tensor){m->embed.at, m->embed.dtype, m->embed.cols, m->embed.rows};
+        return (struct tensor){m->embed.at, m->embed.dtype, m->embed.cols, m->embed.rows, m->embed.scales};
     return *(const struct tensor *)(const void *)((const char *)&m->layers[layer] + modules[module].at);
 }
 
@@ -185,7 +185,7 @@ static bool take_tensor(struct loader *l, const struct st_tensor *t) {
         return refuse(l, t, "is there twice");
     if (!check_shape(l, t, rows, cols))
         return false;
-    *into = (struct tensor){l->file.data + t->begin, t->dtype, rows, cols};
+    *into = (struct tensor){l->file.data + t->begin, t->dtype, rows, cols, NULL};
     return true;
 }
 
@@ -194,7 +194,7 @@ static bool take_tensor(struct loader *l, const struct st_tensor *t) {
 static double row_length(const struct tensor *w, const struct adapter_part *p, int64_t row, double *sum) {
     double length = 0;
     for (int64_t i = 0; i < w->cols; i++)
-        sum[i] = (double)dtype_get(w->at, w->dtype, row * w->cols + i);
+        sum[i] = (double)tensor_get(w, row, i);
     for (int64_t k = 0; k < p->a.rows; k++) {
         double b = (double)p->scale * (double)dtype_get(p->b.at, p->b.dtype, row * p->b.cols + k);
         for (int64_t i = 0; i < w->cols; i++)

@@ -252,32 +252,54 @@ enum adapter_tier adapters_ready(struct adapters *a, const struct compute_ops *o
     return tier;
 }
 
-static int32_t free_slot(struct adapters *a, const struct compute_ops *ops, struct compute *c) {
+void adapters_leave(struct adapters *a, const struct compute_ops *ops, struct compute *c) {
+    pthread_mutex_lock(&a->lock);
+    for (int64_t i = 0; i < a->n_slots; i++)
+        if (a->slots[i])
+            give_up_slot(a, ops, c, a->slots[i]);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Gives up the slot that was least lately used of those that nobody steps with; -1: everybody does. */
+static int32_t give_up_idle(struct adapters *a, const struct compute_ops *ops, struct compute *c) {
     struct adapter_version *least = NULL;
-    for (int32_t i = 0; i < a->n_slots; i++) {
+    pthread_mutex_lock(&a->lock);
+    for (int64_t i = 0; i < a->n_slots; i++) {
         struct adapter_version *v = a->slots[i];
-        if (!v)
-            return i;
-        if (!v->stepping && (!least || v->used < least->used))
+        if (v && !v->stepping && (!least || v->used < least->used))
             least = v;
     }
-    assert(least); /* there are as many slots as sequences */
-    int32_t slot = least->slot;
-    give_up_slot(a, ops, c, least);
+    int32_t slot = least ? least->slot : -1;
+    if (least)
+        give_up_slot(a, ops, c, least);
+    pthread_mutex_unlock(&a->lock);
     return slot;
+}
+
+static int32_t free_slot(struct adapters *a, const struct compute_ops *ops, struct compute *c) {
+    for (int32_t i = 0; i < a->n_slots; i++)
+        if (!a->slots[i])
+            return i;
+    int32_t slot = give_up_idle(a, ops, c);
+    assert(slot >= 0); /* there are as many slots as sequences */
+    return slot;
+}
+
+/* Whoever is idle makes way while the device has no room. Under no lock: a copy to a device takes its time. */
+static bool place(struct adapters *a, const struct compute_ops *ops, struct compute *c, struct adapter_version *v) {
+    int32_t slot = free_slot(a, ops, c);
+    while (!ops->place(c, slot, v->weights))
+        if (give_up_idle(a, ops, c) < 0)
+            return false;
+    a->slots[slot] = v;
+    v->slot = slot;
+    return true;
 }
 
 int32_t adapters_begin(struct adapters *a, const struct compute_ops *ops, struct compute *c,
                        struct adapter_version *v) {
-    if (v->slot < 0) {
-        pthread_mutex_lock(&a->lock);
-        int32_t slot = free_slot(a, ops, c);
-        pthread_mutex_unlock(&a->lock);
-        if (!ops->place(c, slot, v->weights))
-            return -1;
-        a->slots[slot] = v;
-        v->slot = slot;
-    }
+    if (v->slot < 0 && !place(a, ops, c, v))
+        return -1;
     v->stepping++;
     return v->slot;
 }

@@ -107,6 +107,7 @@ enum adapter_tier adapters_ready(struct adapters *a, const struct compute_ops *o
 int32_t adapters_begin(struct adapters *a, const struct compute_ops *ops, struct compute *c, struct adapter_version *v);
 void adapters_end(struct adapter_version *v);
 void adapters_sweep(struct adapters *a, const struct compute_ops *ops, struct compute *c);
+void adapters_leave(struct adapters *a, const struct compute_ops *ops, struct compute *c); /* every slot is given up */
 
 /* adapters_acts.c: the loop. */
 void adapters_each(struct adapters *a, void (*see)(const struct decode_adapter *v, void *user), void *user);

@@ -158,7 +158,7 @@ static const float *cached(const struct attend *a, const float *cache, int64_t p
 static void score(const struct attend *a, const float *q) {
     int64_t row_bytes = a->head_dim * 4, rows;
     for (int64_t p = 0; p < a->n; p += rows) {
-        struct tensor keys = {(const uint8_t *)cached(a, a->k, p), DTYPE_F32, KV_BLOCK_TOK, a->head_dim};
+        struct tensor keys = {(const uint8_t *)cached(a, a->k, p), DTYPE_F32, KV_BLOCK_TOK, a->head_dim, NULL};
         int64_t left = KV_BLOCK_TOK - (p + a->first) % KV_BLOCK_TOK, r = 0;
         rows = a->n - p < left ? a->n - p : left;
         for (; r + ROWS_ONE <= rows; r += ROWS_ONE)
@@ -261,7 +261,8 @@ static struct compute *open_avx2(const struct model *m, const struct compute_lim
     return cpu_open(m, l, &kernels, why);
 }
 
-const struct compute_ops compute_avx2 = {"cpu avx2", usable, open_avx2, cpu_forward, cpu_place, cpu_close};
+const struct compute_ops compute_avx2 = {"cpu avx2", usable,           open_avx2, cpu_forward, cpu_place,
+                                         cpu_close,  cpu_kv_tok_bytes, NULL,      NULL};
 #else
 typedef int compute_avx2_is_for_x86_64; /* a translation unit may not be empty */
 #endif

@@ -98,4 +98,5 @@ static struct compute *open_plain(const struct model *m, const struct compute_li
     return cpu_open(m, l, &kernels, why);
 }
 
-const struct compute_ops compute_plain = {"cpu plain", usable, open_plain, cpu_forward, cpu_place, cpu_close};
+const struct compute_ops compute_plain = {"cpu plain", usable,           open_plain, cpu_forward, cpu_place,
+                                          cpu_close,   cpu_kv_tok_bytes, NULL,       NULL};

@@ -226,7 +226,7 @@ static void embed(struct compute *c, const struct batch *b) {
     const struct tensor *e = &c->model->embed;
     for (int32_t t = 0; t < b->n_tok; t++)
         for (int64_t i = 0; i < e->cols; i++)
-            c->x[t * e->cols + i] = dtype_get(e->at, e->dtype, b->ids[t] * e->cols + i);
+            c->x[t * e->cols + i] = tensor_get(e, b->ids[t], i);
     lora_embed(&c->lora, b, c->x, e->cols);
 }
 
@@ -242,13 +242,18 @@ static void head(struct compute *c, const struct batch *b, float *logits) {
     products_run(c, &p, &b->want_tiles, 0);
 }
 
-void cpu_forward(struct compute *c, const struct batch *b, float *logits) {
+bool cpu_forward(struct compute *c, const struct batch *b, float *logits) {
     assert(b->n_tok >= 1 && b->n_tok <= c->limits.batch_tok);
     embed(c, b);
     for (int64_t i = 0; i < c->model->config.layers; i++)
         forward_layer(c, b, i);
     if (b->n_want)
         head(c, b, logits);
+    return true;
+}
+
+int64_t cpu_kv_tok_bytes(const struct model *m) {
+    return m->config.layers * 2 * m->config.kv_heads * m->config.head_dim * (int64_t)sizeof(float);
 }
 
 bool cpu_place(struct compute *c, int32_t slot, const struct adapter *a) {
@@ -275,14 +280,7 @@ static void open_angles(struct compute *c) {
     int64_t half = m->head_dim / 2, n = c->limits.max_context;
     c->cos = xcalloc((size_t)(n * half), sizeof *c->cos);
     c->sin = xcalloc((size_t)(n * half), sizeof *c->sin);
-    double *turn = xcalloc((size_t)half, sizeof *turn);
-    double length = rope_turns(&m->rope, m->head_dim, m->max_positions, turn);
-    for (int64_t i = 0; i < half; i++)
-        for (int64_t pos = 0; pos < n; pos++) {
-            c->cos[pos * half + i] = (float)(length * cos((double)pos * turn[i]));
-            c->sin[pos * half + i] = (float)(length * sin((double)pos * turn[i]));
-        }
-    free(turn);
+    rope_angles(&m->rope, m->head_dim, m->max_positions, n, c->cos, c->sin);
 }
 
 static void open_buffers(struct compute *c) {

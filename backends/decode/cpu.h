@@ -35,9 +35,10 @@ struct cpu_kernels {
 
 struct compute *cpu_open(const struct model *m, const struct compute_limits *l, const struct cpu_kernels *k,
                          struct str *why);
-void cpu_forward(struct compute *c, const struct batch *b, float *logits);
+bool cpu_forward(struct compute *c, const struct batch *b, float *logits);
 bool cpu_place(struct compute *c, int32_t slot, const struct adapter *a);
 void cpu_close(struct compute *c);
+int64_t cpu_kv_tok_bytes(const struct model *m);
 
 /* exp by the same steps in every table: 2^n * p(r), r in [-ln2/2, ln2/2]. */
 #define CPU_EXP_LO (-87.0f)

@@ -70,7 +70,8 @@ static void grow(const struct lora_job *j, const struct batch_tile *t, int produ
     const struct lora *l = j->lora;
     int64_t n = to->rows - row0 < SLICE_ROWS ? to->rows - row0 : SLICE_ROWS;
     float *z = l->grown + (int64_t)thread * TILE_ROWS * SLICE_ROWS;
-    struct tensor slice = {p->b.at + row0 * p->b.cols * (int64_t)dtype_bytes(p->b.dtype), p->b.dtype, n, p->b.cols};
+    struct tensor slice = {p->b.at + row0 * p->b.cols * (int64_t)dtype_bytes(p->b.dtype), p->b.dtype, n, p->b.cols,
+                           NULL};
     l->kernels->matmul(&slice, 0, n, shrunk_at(l, t->row0, product), LORA_PRODUCTS_MAX * l->rank_max, t->n, z,
                        SLICE_ROWS);
     for (int32_t i = 0; i < t->n; i++) {

@@ -7,6 +7,7 @@
 #include "backends/decode/template.h"
 #include "gateway/base/clock.h"
 #include "gateway/base/hash.h"
+#include "gateway/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 #define QUEUE_MAX 1024            /* runs that wait; against a queue that answers nobody */
 #define TEXT_BYTES_MAX (64 << 20) /* of one run not yet taken, whatever its max_out says */
 #define ENGINE_NICE 5             /* the event loop goes first where both want a core */
-#define LOOK_NS 20000000          /* how soon a cancelled run is seen when nobody can step */
+#define WHY_BYTES_MAX 4096
+#define LOOK_NS 20000000 /* how soon a cancelled run is seen when nobody can step */
 
 struct decode {
     char *directory;
@@ -25,8 +27,11 @@ struct decode {
     struct model *model;
     struct tokenizer *tokenizer;
     struct template template;
-    struct decode_plan_numbers plan;
-    struct schedule schedule; /* the step thread's; its counters anyone's */
+    struct decode_plan_numbers plan, fallback; /* fallback: of the CPU, for when a device fails */
+    const struct compute_ops *cpu;             /* that goes on then; NULL: nobody does */
+    _Atomic bool moved, lost;                  /* the CPU has gone on; nobody has */
+    const struct compute_ops *ops;             /* at the start */
+    struct schedule schedule;                  /* the step thread's; its counters anyone's */
     struct adapters adapters;
     bool stepped;          /* the step thread's: somebody could */
     int64_t longest_piece; /* bytes */
@@ -76,11 +81,32 @@ static void poke(void *user) {
     pthread_mutex_unlock(&d->lock);
 }
 
+/* The device has failed. Either the CPU goes on with everybody, or everybody is told. */
+static void lose_device(struct decode *d) {
+    struct str why;
+    str_init(&why, WHY_BYTES_MAX);
+    if (d->cpu && schedule_move(&d->schedule, d->cpu, &d->fallback.limits, &why)) {
+        log_error("engine %s: the device failed; the CPU goes on", d->directory);
+        atomic_store(&d->moved, true);
+    } else {
+        log_error("engine %s: the device failed, and nothing is computed any more%s%s", d->directory, why.n ? ": " : "",
+                  why.n ? why.at : "");
+        atomic_store(&d->lost, true);
+    }
+    str_fini(&why);
+}
+
 static void *step_main(void *arg) {
     struct decode *d = arg;
     setpriority(PRIO_PROCESS, (id_t)gettid(), ENGINE_NICE);
-    while (fetch(d))
-        d->stepped = schedule_step(&d->schedule);
+    while (fetch(d)) {
+        if (atomic_load(&d->lost))
+            schedule_end_all(&d->schedule, ERR_NO_TARGET);
+        else
+            d->stepped = schedule_step(&d->schedule);
+        if (d->schedule.lost && !atomic_load(&d->lost))
+            lose_device(d);
+    }
     schedule_end_all(&d->schedule, ERR_NO_TARGET);
     return NULL;
 }
@@ -92,7 +118,11 @@ static bool open_parts(struct decode *d, const struct decode_options *o, struct 
     if (!ops)
         return false;
     d->model = model_open(o->directory, o->dtype, why);
-    if (!d->model || !decode_plan_make(o, &d->model->config, &d->plan, why))
+    if (!d->model || !decode_plan_make(o, d->model, ops, &d->plan, why))
+        return false;
+    d->ops = ops;
+    d->cpu = o->falls_back && ops->room ? compute_pick("cpu", why) : NULL;
+    if (d->cpu && !decode_plan_make(o, d->model, d->cpu, &d->fallback, why))
         return false;
     d->tokenizer = tokenizer_open(o->directory, &d->model->config, why);
     if (!d->tokenizer || !template_open(&d->template, o->directory, d->tokenizer, why))
@@ -254,6 +284,8 @@ enum err decode_start(struct decode *d, const struct decode_ask *ask, void (*on_
     struct decode_run *r = run_new(d->loop, on_ready, user);
     enum err e = render(d, ask, &r->ids) ? fit(d, ask, r) : ERR_UNSUPPORTED;
     *out = NULL;
+    if (atomic_load(&d->lost))
+        e = ERR_NO_TARGET;
     if (e == ERR_NONE)
         e = take_adapter(d, ask, r);
     bool at_once = e == ERR_NONE && r->max_out == 0;
@@ -320,12 +352,14 @@ void decode_view(const struct decode *d, struct decode_view *out) {
     pthread_mutex_lock(&unlocked->lock);
     int64_t incoming = (int64_t)d->incoming.n;
     pthread_mutex_unlock(&unlocked->lock);
+    bool moved = atomic_load(&d->moved);
     *out = (struct decode_view){
         .directory = d->directory,
-        .compute = d->schedule.ops->name,
+        .compute = moved ? d->cpu->name : d->ops->name,
+        .lost = atomic_load(&d->lost),
         .parameters = d->model->parameters,
         .weight_bytes = d->model->weight_bytes,
-        .kv_bytes = d->plan.kv_bytes,
+        .kv_bytes = moved ? d->fallback.kv_bytes : d->plan.kv_bytes,
         .max_context = d->plan.limits.max_context,
         .vocabulary = c->vocabulary,
         .layers = c->layers,

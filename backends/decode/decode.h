@@ -17,8 +17,9 @@ struct decode;
 
 struct decode_options {
     const char *directory; /* Hugging Face layout: config.json, *.safetensors, tokenizer.json, tokenizer_config.json */
-    const char *device;    /* "auto" or "cpu" */
+    const char *device;    /* "auto", "cpu" or "cuda" */
     const char *dtype;     /* "auto": as stored; "f32"; "bf16" */
+    bool falls_back;       /* a device that fails later is left for the CPU; else the engine is over */
     int64_t max_context, max_sequences, batch_tokens, threads; /* threads 0: auto */
     int64_t kv_blocks;                                         /* of the cache; 0: as the machine and the limits say */
     bool no_prefixes;                                          /* no prompt is ever found in the cache of another */
@@ -166,7 +167,8 @@ void decode_push_end(struct decode_push *p);                     /* that was all
 void decode_push_cancel(struct decode_push *p);                  /* on_done comes still */
 
 struct decode_view {
-    const char *directory, *compute; /* "cpu avx2", "cpu plain" */
+    const char *directory, *compute; /* "cpu avx2", "cpu plain", "cuda" */
+    bool lost;                       /* the device has failed, and nothing is computed any more */
     int64_t parameters, weight_bytes, kv_bytes;
     int64_t max_context, vocabulary, layers, hidden;
     int64_t running, queued, steps, tokens, preemptions;

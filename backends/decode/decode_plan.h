@@ -12,8 +12,10 @@ struct decode_plan_numbers {
     struct compute_limits limits;
     struct adapters_options adapters; /* strings borrowed from the options */
     int64_t kv_bytes, kv_tok_bytes;   /* in all; of one token */
+    int64_t device_bytes,
+        fixed_bytes; /* free on the device, and needed there besides cache and adapters; 0: no device */
 };
-must_check bool decode_plan_make(const struct decode_options *o, const struct model_config *c,
+must_check bool decode_plan_make(const struct decode_options *o, const struct model *m, const struct compute_ops *ops,
                                  struct decode_plan_numbers *out, struct str *why);
 
 #endif

@@ -26,6 +26,24 @@ uint16_t f32_to_bf16(float f) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Adding a power of two that lies as far above the number as f32 is finer than f16 lets the addition itself round. */
+uint16_t f32_to_f16(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000, most = bits & 0x7fffffff;
+    if (most > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (most >= 0x477ff000)
+        return (uint16_t)(sign | 0x7bff);
+    if (most < 0x38800000) {
+        float tiny = from_bits(most) + 0.5f;
+        memcpy(&bits, &tiny, sizeof bits);
+        return (uint16_t)(sign | (bits - 0x3f000000));
+    }
+    most += 0xfff + (most >> 13 & 1);
+    return (uint16_t)(sign | ((most - 0x38000000) >> 13));
+}
+
 float dtype_get(const uint8_t *at, enum dtype d, int64_t i) {
     float f;
     uint16_t h;
@@ -35,4 +53,15 @@ float dtype_get(const uint8_t *at, enum dtype d, int64_t i) {
     }
     memcpy(&h, at + i * 2, sizeof h);
     return d == DTYPE_BF16 ? from_bits((uint32_t)h << 16) : f16_to_f32(h);
+}
+
+int64_t tensor_row_bytes(const struct tensor *t) {
+    return t->dtype == DTYPE_INT8 ? int8_groups(t->cols) * INT8_GROUP : t->cols * (int64_t)dtype_bytes(t->dtype);
+}
+
+float tensor_get(const struct tensor *t, int64_t row, int64_t col) {
+    const uint8_t *at = t->at + row * tensor_row_bytes(t);
+    if (t->dtype != DTYPE_INT8)
+        return dtype_get(at, t->dtype, col);
+    return (float)(int8_t)at[col] * t->scales[row * int8_groups(t->cols) + col / INT8_GROUP];
 }

@@ -89,7 +89,7 @@ static bool take_matrix(struct loader *l, const char *name, int64_t rows, int64_
         return false;
     enum dtype d = l->want == DTYPE_OTHER ? t->dtype : l->want;
     const uint8_t *at = in->data + t->begin;
-    *out = (struct tensor){d == t->dtype ? at : turn(l, at, t->dtype, d, rows * cols), d, rows, cols};
+    *out = (struct tensor){d == t->dtype ? at : turn(l, at, t->dtype, d, rows * cols), d, rows, cols, NULL};
     l->model->weight_bytes += rows * cols * (int64_t)dtype_bytes(d);
     return true;
 }

@@ -12,6 +12,7 @@ struct tensor {
     const uint8_t *at; /* row-major [rows, cols]; may be unaligned; owned by the model */
     enum dtype dtype;
     int64_t rows, cols;
+    const float *scales; /* DTYPE_INT8: [rows][groups]; else NULL */
 };
 
 struct layer {
@@ -37,9 +38,18 @@ struct model {
 must_check struct model *model_open(const char *directory, const char *dtype, struct str *why);
 void model_close(struct model *m);
 
-/* One element, and one type into another; the meaning of a stored weight. */
+/* Rows of int8 weights are filled with zeros to whole groups, each with a scale. */
+#define INT8_GROUP 64
+static inline int64_t int8_groups(int64_t cols) {
+    return (cols + INT8_GROUP - 1) / INT8_GROUP;
+}
+int64_t tensor_row_bytes(const struct tensor *t);
+float tensor_get(const struct tensor *t, int64_t row, int64_t col);
+
+/* One element of the other types, and one type into another; the meaning of a stored weight. */
 float dtype_get(const uint8_t *at, enum dtype d, int64_t i);
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f); /* nearest, ties to even; NaN stays NaN */
+uint16_t f32_to_f16(float f);  /* the same; what is too large becomes the largest */
 
 #endif

@@ -2,8 +2,11 @@
  * that it may have; a field that the kind does not use is refused, since it would have been meant to change something. */
 #include "backends/decode/rope.h"
 
+#include "gateway/base/mem.h"
+
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 enum { FACTOR = 1, LOW = 2, HIGH = 4, FAST = 8, SLOW = 16, ATTENTION = 32, ORIGINAL = 64 };
 
@@ -151,4 +154,17 @@ double rope_turns(const struct rope *r, int64_t head_dim, int64_t max_positions,
         return 1;
     yarn(r, head_dim, max_positions, turn);
     return r->attention > 0 ? r->attention : r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
+}
+
+void rope_angles(const struct rope *r, int64_t head_dim, int64_t max_positions, int64_t n, float *cosines,
+                 float *sines) {
+    int64_t half = head_dim / 2;
+    double *turn = xcalloc((size_t)half, sizeof *turn);
+    double length = rope_turns(r, head_dim, max_positions, turn);
+    for (int64_t pos = 0; pos < n; pos++)
+        for (int64_t i = 0; i < half; i++) {
+            cosines[pos * half + i] = (float)(length * cos((double)pos * turn[i]));
+            sines[pos * half + i] = (float)(length * sin((double)pos * turn[i]));
+        }
+    free(turn);
 }

@@ -22,5 +22,8 @@ struct rope {
 must_check bool rope_read(const char *file, struct span field, struct json v, struct rope *out, struct str *why);
 /* Radians a position for each of the head_dim / 2 pairs. Returns what cosines and sines are multiplied by. */
 double rope_turns(const struct rope *r, int64_t head_dim, int64_t max_positions, double *turn);
+/* Cosines and sines of the first n positions: [n][head_dim / 2] each. */
+void rope_angles(const struct rope *r, int64_t head_dim, int64_t max_positions, int64_t n, float *cosines,
+                 float *sines);
 
 #endif

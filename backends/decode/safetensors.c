@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-const char *const dtype_names[] = {"f32", "f16", "bf16", "other"};
+const char *const dtype_names[] = {"f32", "f16", "bf16", "int8", "other"};
 
 static const struct {
     const char *name;
@@ -18,7 +18,8 @@ static const struct {
 };
 
 size_t dtype_bytes(enum dtype d) {
-    return d == DTYPE_F32 ? 4 : d == DTYPE_OTHER ? 0 : 2;
+    static const size_t bytes[] = {4, 2, 2, 1, 0};
+    return bytes[d];
 }
 
 #define NAME_SHOWN(t) (int)((t)->name.n < 120 ? (t)->name.n : 120), (t)->name.at

@@ -14,10 +14,11 @@ enum dtype {
     DTYPE_F32,
     DTYPE_F16,
     DTYPE_BF16,
+    DTYPE_INT8,  /* with scales (quantize.h); made at load, never read from a file */
     DTYPE_OTHER, /* legal in the format, of no use here */
 };
-extern const char *const dtype_names[]; /* "f32", "f16", "bf16", "other" */
-size_t dtype_bytes(enum dtype d);       /* of the three; 0 for DTYPE_OTHER */
+extern const char *const dtype_names[]; /* "f32", "f16", "bf16", "int8", "other" */
+size_t dtype_bytes(enum dtype d);       /* 0 for DTYPE_OTHER */
 
 struct st_tensor {
     struct span name; /* raw JSON, in the file */

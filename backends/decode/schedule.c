@@ -228,7 +228,9 @@ static void account(struct schedule *s, int64_t took_us) {
 static void forward(struct schedule *s, int64_t prompt_tok, int64_t began_us) {
     const struct batch *b = &s->batch.batch;
     join_all(s);
-    s->ops->forward(s->compute, b, s->logits);
+    s->lost = !s->ops->forward(s->compute, b, s->logits);
+    if (s->lost)
+        return;
     int64_t took_us = clock_mono_us() - began_us;
     account(s, took_us);
     if (prompt_tok)
@@ -239,6 +241,28 @@ static void forward(struct schedule *s, int64_t prompt_tok, int64_t began_us) {
     atomic_fetch_add(&s->tokens, b->n_tok);
     for (int32_t i = 0; i < b->n_want; i++)
         take_token(s, s->batch.runs[b->seq[b->want[i]]], s->logits + i * s->model->config.vocabulary);
+}
+
+/* In order of age at the front of those who wait, as if they had just come. */
+static void preempt_all(struct schedule *s) {
+    while (!list_empty(&s->running))
+        schedule_preempt(s, run_of(list_first(&s->running)));
+}
+
+bool schedule_move(struct schedule *s, const struct compute_ops *ops, const struct compute_limits *l, struct str *why) {
+    struct compute *c = ops->open(s->model, l, why);
+    if (!c)
+        return false;
+    bool prefixes = s->pool.prefixes;
+    preempt_all(s);
+    adapters_leave(s->adapters, s->ops, s->compute);
+    s->ops->close(s->compute);
+    s->ops = ops;
+    s->compute = c;
+    s->lost = false;
+    kv_fini(&s->pool);
+    kv_init(&s->pool, l->n_blocks, prefixes);
+    return true;
 }
 
 bool schedule_step(struct schedule *s) {

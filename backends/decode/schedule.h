@@ -28,6 +28,7 @@ struct schedule {
     struct automata automata;
     struct list waiting, running; /* of struct decode_run by link */
     int64_t max_sequences, batch_tok, arrivals, admissions;
+    bool lost;         /* the device has failed: nothing more can be computed on it */
     int64_t chunk_tok; /* prompt tokens a step may take now; follows what the machine can do */
     struct schedule_batch batch;
     float *logits;              /* owned; [max_sequences][vocabulary] */
@@ -47,6 +48,9 @@ bool schedule_idle(const struct schedule *s);
 /* One forward pass at most; false: nobody can step until something changes. */
 bool schedule_step(struct schedule *s);
 void schedule_end_all(struct schedule *s, enum err err);
+/* From a device that is lost to another twin: all that step wait again, and what they know is computed anew there. */
+must_check bool schedule_move(struct schedule *s, const struct compute_ops *ops, const struct compute_limits *l,
+                              struct str *why);
 
 /* schedule_admit.c */
 void schedule_admit(struct schedule *s);

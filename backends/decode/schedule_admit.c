@@ -3,6 +3,8 @@
  * that ends. */
 #include "backends/decode/schedule.h"
 
+#include "gateway/base/log.h"
+
 static struct decode_run *run_of(struct link *k) {
     return container_of(k, struct decode_run, link);
 }
@@ -123,9 +125,20 @@ static bool begin(struct schedule *s, struct decode_run *r) {
     return true;
 }
 
+/* Who cannot begin while nobody else steps never will: his adapter is larger than what the device has for adapters. */
+static bool refuse_alone(struct schedule *s, struct decode_run *r) {
+    if (!list_empty(&s->running))
+        return false;
+    log_error("adapter %s: the device has no room for it, even alone", r->adapter);
+    schedule_let_go(s, &s->waiting, r);
+    run_finish(r, NULL, ERR_NO_TARGET);
+    run_drop(r);
+    return true;
+}
+
 void schedule_admit(struct schedule *s) {
     struct decode_run *r;
     for (int64_t i = 0; i < s->max_sequences && (r = pick(s)); i++)
-        if (!make_place(s, r) || !begin(s, r))
+        if (!make_place(s, r) || (!begin(s, r) && !refuse_alone(s, r)))
             return;
 }

@@ -1,10 +1,13 @@
+-- with rates.lua
 -- Sets an amount aside at all levels or at none; raises a hold that stands.
 -- A slice is asked for by all that was ever granted to it.
---   id amount lives "hold"|"raise"|"slice" free n {account limit share sharer keep_s} owners {owner}
--- -> OK amount {settled held overrun calls}...   NO i budget|share need {...}   GONE   FULL   CLOSED   EPOCH   STALE
+-- The rates of the same call, or of the same slice, may be asked for with it. They come first: a call that its rates refuse
+-- is not held; what passes them has passed, whatever becomes of the money.
+--   id amount lives "hold"|"raise"|"slice" free n {account limit share sharer keep_s} owners {owner} "rates"|"" {a step}
+-- -> OK amount {settled held overrun calls charged}...   NO i budget|share need {...}   GONE   FULL   CLOSED   LIMIT   EPOCH   STALE
+--    and, last, what the step says (rate.lua)
 local no = begin()
 if no then return no end
-if closed() then return {'CLOSED'} end
 local id, amount, lives, mode, free = take(), take(), tonumber(take()), take(), take() == '1'
 local scopes, owners = {}, {}
 for i = 1, tonumber(take()) do
@@ -13,10 +16,17 @@ end
 for i = 1, tonumber(take()) do
   owners[i] = take()
 end
+local step = take() == 'rates' and step_read()
+if step and not step_look(step) then return {'LIMIT', step_refuse(step)} end
+local function answered(answer)
+  if step then answer[#answer + 1] = step_take(step) end
+  return answer
+end
 
+if closed() then return answered({'CLOSED'}) end
 reinstate(id, now + lives)
 local lease = lease_get(who, id)
-if mode == 'raise' and not lease then return {'GONE'} end
+if mode == 'raise' and not lease then return answered({'GONE'}) end
 local own = lease and lease[1] or '0'
 if mode == 'slice' then amount = difference(amount, lease and lease[4] or '0') end
 local stands = {}
@@ -39,7 +49,7 @@ local function accounts_told(answer)
       answer[#answer + 1] = word
     end
   end
-  return answer
+  return answered(answer)
 end
 
 local function fits(scope)
@@ -61,7 +71,7 @@ if grows then
   for i, scope in ipairs(scopes) do
     if concerns(scope) then
       local good, full = fits(scope)
-      if full then return {'FULL'} end
+      if full then return answered({'FULL'}) end
       if not good then return accounts_told({'NO', i, 'budget', need}) end
     end
   end

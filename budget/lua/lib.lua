@@ -5,7 +5,7 @@
 --   e epoch   u closed until   n newest time ever seen   ops who -> last operation   seen who -> when it was last here
 --   boot who -> boot   born who -> when that boot was first here
 --   a:ACCOUNT  s settled, h held, p charged for leases that expired, k calls; what each log contributed: c:WHO settled,
---              v:WHO overrun, d:WHO taken back by corrections
+--              v:WHO:BOOT overrun, d:WHO taken back by corrections
 --   l:WHO id -> lease (held, accounts, owners; of a slice: spent)    t:WHO id -> tombstone of an expired lease
 --   x leases by expiry    o owner -> held
 --
@@ -163,7 +163,7 @@ end
 local function contribute(of, name, settled, overrun, lowered, keep_s)
   local key = account_of(name)
   grow(key, 'c:' .. of, settled, 's')
-  grow(key, 'v:' .. of, overrun, 'v')
+  grow(key, 'v:' .. of .. ':' .. boot, overrun, 'v') -- a life knows of its own alone
   grow(key, 'd:' .. of, lowered, 's', true)
   if keep_s ~= '' then call('EXPIRE', key, keep_s) end -- long after its period: sweeping, not money
 end
@@ -174,10 +174,10 @@ local function contributions(of)
   end
 end
 
--- What an account says: settled, held with what is charged for dead calls, overrun, calls.
+-- What an account says: settled, held with what is charged for dead calls, overrun, calls, what is so charged.
 local function told(name)
   local v = call('HMGET', account_of(name), 's', 'h', 'p', 'v', 'k')
-  return v[1] or '0', text_of(sum(v[2] or '0', v[3] or '0')), v[4] or '0', v[5] or '0'
+  return v[1] or '0', text_of(sum(v[2] or '0', v[3] or '0')), v[4] or '0', v[5] or '0', v[3] or '0'
 end
 
 local function begin()

@@ -1,7 +1,7 @@
 -- Ends leases, adds what the log has settled by now, and tells what slices spent of it. Sent again and again until it is
 -- answered. Of a slice: all that it spent, and all that is granted to it where that became less ("": as it is).
 --   n {id} n {account settled overrun lowered keep_s} n {id spent granted}
--- -> OK {settled held overrun calls}...   EPOCH   STALE
+-- -> OK {settled held overrun calls charged}...   EPOCH   STALE
 local no = begin()
 if no then return no end
 for _ = 1, tonumber(take()) do

@@ -135,6 +135,8 @@ static void put_budget(const struct budget_view *v, void *user) {
     }
     money_put(rows->out, "settled", v->settled_nanousd);
     money_put(rows->out, "held", v->held_nanousd);
+    if (v->charged_nanousd)
+        money_put(rows->out, "charged", v->charged_nanousd);
     money_put(rows->out, "overrun", v->overrun_nanousd);
     json_put_i64(rows->out, "settled_nanousd", v->settled_nanousd);
     json_put_i64(rows->out, "held_nanousd", v->held_nanousd);
@@ -164,6 +166,7 @@ static void put_lane(const struct lane_view *v, void *user) {
     json_put_i64(rows->out, "tries", (int64_t)v->tries);
     json_put_i64(rows->out, "failures", (int64_t)v->failures);
     json_put_i64(rows->out, "in_flight", v->in_flight);
+    json_put_bool(rows->out, "drained", v->drained);
     str_puts(rows->out, "}");
 }
 
@@ -282,6 +285,8 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/close", CAN(OPERATOR), admin_post_close},
     {"POST", "/admin/budgets/raise", CAN(OPERATOR), admin_post_raise},
     {"POST", "/admin/teams/*", CAN(OPERATOR), admin_post_team},
+    {"POST", "/admin/targets/*", CAN(OPERATOR), admin_post_target},
+    {"POST", "/admin/aliases/*", CAN(OPERATOR), admin_post_alias},
     {"GET", "/admin/keys", CAN(OPERATOR) | CAN(AUDITOR) | CAN(VIEWER), admin_get_keys},
     {"POST", "/admin/keys", CAN(OPERATOR), admin_post_keys},
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},

@@ -85,4 +85,8 @@ void admin_post_shred(struct admin_call *c);
 void admin_post_raise(struct admin_call *c);
 void admin_post_team(struct admin_call *c);
 
+/* gateway/admin/admin_pointers.c */
+void admin_post_target(struct admin_call *c);
+void admin_post_alias(struct admin_call *c);
+
 #endif

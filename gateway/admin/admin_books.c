@@ -4,6 +4,7 @@
 #include "gateway/admin/admin_finance.h"
 
 #include "gateway/gateway.h"
+#include "gateway/keeper.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -123,7 +124,7 @@ static void free_words(struct finance_job *j) {
     reprice_fini(&j->result);
 }
 
-static bool another_writes(const struct gateway *g) {
+bool finance_writes(const struct gateway *g) {
     for (struct link *k = list_first(&g->finance_jobs); k; k = list_next(&g->finance_jobs, k))
         if (container_of(k, struct finance_job, link)->writes)
             return true;
@@ -142,8 +143,10 @@ static struct finance_job *begin(struct admin_call *c, struct json *body, const 
         admin_say(c, ERR_INVALID, "timezone: there is no such time zone.");
         return NULL;
     }
-    if (another_writes(c->gateway)) {
-        admin_say(c, ERR_BUSY, "Another correction is being made; come again when it is done.");
+    if (finance_writes(c->gateway) || keeper_is_busy(c->gateway->keeper)) {
+        admin_say(c, ERR_BUSY,
+                  finance_writes(c->gateway) ? "Another correction is being made; come again when it is done."
+                                             : "Months are being rolled up; come again in a while.");
         return NULL;
     }
     struct finance_job *j = finance_job_new(c);
@@ -194,7 +197,8 @@ void admin_post_close(struct admin_call *c) {
         refuse_words(j, "month (YYYY-MM) and reason are needed.");
         return;
     }
-    j->books = (struct books_ask){j->directory, j->month, zone, clock_wall_us(), &j->stop};
+    j->books = (struct books_ask){
+        .directory = j->directory, .month = j->month, .zone = zone, .now_us = clock_wall_us(), .stop = &j->stop};
     j->work = work_close;
     j->end = end_close;
     finance_job_start(j);

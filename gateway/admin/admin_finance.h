@@ -45,6 +45,7 @@ struct finance_job *finance_job_new(struct admin_call *c); /* NULL: the caller w
 void finance_job_start(struct finance_job *j);
 void finance_job_free(struct finance_job *j); /* one that was not started */
 void finance_give_up(struct finance_job *j);  /* one that waits for the log */
+bool finance_writes(const struct gateway *g); /* a correction or a close is under way */
 void finance_conclude(struct finance_job *j); /* answers the caller and frees */
 
 #endif

@@ -11,7 +11,7 @@ struct row {
     struct row *next;
     struct json value; /* borrowed: the row that is printed, or whose names are */
     int64_t tries, failures, in_flight, settled;
-    bool open;
+    bool open, drained;
 };
 
 struct table {
@@ -94,6 +94,7 @@ static void add_lane(struct json row, void *user) {
     r->failures += number_of(row, "failures");
     r->in_flight += number_of(row, "in_flight");
     r->open |= json_is(json_get(row, "state"), "open");
+    r->drained |= json_get(row, "drained").kind == JSON_TRUE;
 }
 
 void rows_targets(const struct span *arrays, size_t n, struct str *out) {
@@ -109,6 +110,7 @@ void rows_targets(const struct span *arrays, size_t n, struct str *out) {
         json_put_i64(out, "tries", r->tries);
         json_put_i64(out, "failures", r->failures);
         json_put_i64(out, "in_flight", r->in_flight);
+        json_put_bool(out, "drained", r->drained);
         str_puts(out, "}");
     }
     str_puts(out, "]");

@@ -42,6 +42,9 @@ static inline void list_remove(struct list *l, struct link *k) {
 static inline struct link *list_first(const struct list *l) {
     return l->n ? l->head.next : NULL;
 }
+static inline struct link *list_last(const struct list *l) {
+    return l->n ? l->head.prev : NULL;
+}
 static inline struct link *list_next(const struct list *l, const struct link *k) {
     return k->next == &l->head ? NULL : k->next;
 }

@@ -107,7 +107,7 @@ static bool make_records(const struct conf *c, const struct asked *q, const stru
                          struct str *why) {
     int64_t now_us = clock_wall_us();
     if (q->closes) {
-        struct books_ask ask = {c->audit.directory, q->month, z, now_us, NULL};
+        struct books_ask ask = {.directory = c->audit.directory, .month = q->month, .zone = z, .now_us = now_us};
         struct spend_sums total;
         return books_close(&ask, &out->adjusts, &total, why);
     }

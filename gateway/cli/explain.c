@@ -3,6 +3,7 @@
 #include "gateway/cli/cli.h"
 
 #include "gateway/gateway.h"
+#include "gateway/needs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,15 +113,12 @@ static void put_cache(struct explain *e, struct str *out) {
 }
 
 static int decide(struct explain *e) {
-    struct needs needs = {.conf = e->conf,
-                          .key = &e->key,
-                          .alias = e->alias,
-                          .captured = e->captured,
-                          .protocols = endpoint_row(e->at)->protocols,
-                          .caps = e->call.caps,
-                          .in_bound_tok = budget_in_expect_tok(&e->call.size),
-                          .max_output_tok = e->call.size.max_output_tok};
+    struct needs needs = {
+        .conf = e->conf, .key = &e->key, .alias = e->alias, .captured = e->captured, .wall_us = clock_wall_us()};
     struct routing *routing = routing_new(1);
+    struct budget *budget = budget_new();
+    needs_of_call(&e->call, budget, &needs);
+    budget_free(budget);
     enum err err = routing_plan(routing, &needs, clock_mono_us(), &e->arena, &e->plan);
     if (!e->json)
         str_printf(&e->out, "alias: %s\n", e->alias->name);

@@ -83,29 +83,41 @@ static bool copy_line(struct reading *g, struct span text, char **to, size_t *n)
     return true;
 }
 
-static bool keep_close(struct reading *g, struct span text, const struct json *got, struct book *b) {
+static int64_t later(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static bool keep_close(struct reading *g, struct span text, const struct json *got, struct book *b, int64_t time_us) {
+    b->written_us = later(b->written_us, time_us);
     if (b->close) /* carried into a later file of the log: the same close */
         return true;
     text_of(got[C_MONTH], b->month, sizeof b->month);
     text_of(got[C_ZONE], b->zone, sizeof b->zone);
     if (!spend_instant(got[C_FROM], &b->from_us) || !spend_instant(got[C_TO], &b->to_us))
         b->from_us = b->to_us = 0;
+    if (!spend_instant(got[C_AT], &b->closed_us))
+        b->closed_us = time_us;
     return copy_line(g, text, &b->close, &b->n_close);
 }
 
-static bool keep_part(struct reading *g, struct span text, const struct json *got, struct book *b) {
+static struct book_part *part_of(struct book *b, size_t part) {
+    if (part >= b->n_parts)
+        b->parts = xrealloc(b->parts, (part + 1) * sizeof *b->parts);
+    for (; b->n_parts <= part; b->n_parts++)
+        b->parts[b->n_parts] = (struct book_part){0};
+    return &b->parts[part];
+}
+
+static bool keep_part(struct reading *g, struct span text, const struct json *got, struct book *b, int64_t time_us) {
     char month[8];
-    int64_t part = spend_number(got[C_PART]);
-    text_of(got[C_MONTH], month, sizeof month);
-    if (part < 0 || part >= PARTS_MAX || (g->month && strcmp(month, g->month) != 0))
+    int64_t number = spend_number(got[C_PART]);
+    if (number < 0 || number >= PARTS_MAX)
         return true;
-    if ((size_t)part >= b->n_parts) {
-        b->parts = xrealloc(b->parts, ((size_t)part + 1) * sizeof *b->parts);
-        b->n_part = xrealloc(b->n_part, ((size_t)part + 1) * sizeof *b->n_part);
-        for (; b->n_parts <= (size_t)part; b->n_parts++)
-            b->parts[b->n_parts] = NULL;
-    }
-    return b->parts[part] ? true : copy_line(g, text, &b->parts[part], &b->n_part[part]);
+    struct book_part *part = part_of(b, (size_t)number);
+    part->written_us = later(part->written_us, time_us);
+    text_of(got[C_MONTH], month, sizeof month);
+    bool wanted = !part->text && (!g->month || strcmp(month, g->month) == 0);
+    return wanted ? copy_line(g, text, &part->text, &part->n) : true;
 }
 
 static bool see(const struct audit_line *l, void *user) {
@@ -113,30 +125,51 @@ static bool see(const struct audit_line *l, void *user) {
     struct audit_frame frame;
     struct json got[C_PICKED];
     char id[BOOKS_ID_MAX];
-    if (!audit_frame(l->text, &frame) || (frame.kind != AUDIT_CLOSE && frame.kind != AUDIT_ROLLUP))
+    int64_t time_us;
+    if (!audit_frame(l->text, &frame) || (frame.kind != AUDIT_CLOSE && frame.kind != AUDIT_ROLLUP) ||
+        !clock_parse(frame.time, &time_us))
         return true;
     audit_pick(l->text, members, got, C_PICKED);
     text_of(got[C_ID], id, sizeof id);
     struct book *b = find_id(g->books, id);
-    return frame.kind == AUDIT_CLOSE ? keep_close(g, l->text, got, b) : keep_part(g, l->text, got, b);
+    return (frame.kind == AUDIT_CLOSE ? keep_close : keep_part)(g, l->text, got, b, time_us);
 }
 
 static void free_book(struct book *b) {
     for (size_t i = 0; i < b->n_parts; i++)
-        free(b->parts[i]);
+        free(b->parts[i].text);
     free(b->parts);
-    free(b->n_part);
     free(b->close);
 }
 
-/* Rollups of a close that was never written. */
-static void drop_unclosed(struct books *b) {
+static int by_closing(const void *left, const void *right) {
+    const struct book *a = left, *b = right;
+    int order = (a->closed_us > b->closed_us) - (a->closed_us < b->closed_us);
+    return order ? order : strcmp(a->id, b->id);
+}
+
+static bool overlaps(const struct book *some, size_t n, const struct book *one) {
+    for (size_t i = 0; i < n; i++)
+        if (some[i].from_us < one->to_us && one->from_us < some[i].to_us)
+            return true;
+    return false;
+}
+
+/* Rollups of a close that was never written go; of a month that two processes closed at once the first counts. */
+static void put_in_order(struct books *b) {
     size_t n = 0;
-    for (size_t i = 0; i < b->n; i++)
-        if (b->all[i].close)
-            b->all[n++] = b->all[i];
+    if (b->n)
+        qsort(b->all, b->n, sizeof *b->all, by_closing);
+    for (size_t i = 0; i < b->n; i++) {
+        struct book *one = &b->all[i];
+        for (size_t p = 0; p < one->n_parts; p++)
+            if (one->parts[p].written_us < one->written_us)
+                one->written_us = one->parts[p].written_us;
+        if (one->close && !overlaps(b->all, n, one))
+            b->all[n++] = *one;
         else
-            free_book(&b->all[i]);
+            free_book(one);
+    }
     b->n = n;
 }
 
@@ -144,7 +177,7 @@ bool books_read(const char *directory, const char *month, struct books *out, str
     struct reading g = {out, month, why, true};
     *out = (struct books){0};
     bool good = audit_read(directory, see, &g, why) && g.good;
-    drop_unclosed(out);
+    put_in_order(out);
     if (!good)
         books_free(out);
     return good;
@@ -158,8 +191,12 @@ void books_free(struct books *b) {
 }
 
 const struct book *books_find(const struct books *b, const char *month, const char *zone) {
+    const struct zone *z = zone_get(zone);
+    int64_t from_us, to_us;
+    if (!z || !spend_month(z, month, &from_us, &to_us))
+        return NULL;
     for (size_t i = 0; i < b->n; i++)
-        if (strcmp(b->all[i].month, month) == 0 && strcmp(b->all[i].zone, zone) == 0)
+        if (b->all[i].from_us == from_us && b->all[i].to_us == to_us && strcmp(b->all[i].zone, zone) == 0)
             return &b->all[i];
     return NULL;
 }
@@ -211,6 +248,11 @@ static enum spend_by source_of(enum spend_by by) {
 static bool has_words(const struct adding *a, const struct spend *s, struct str *why) {
     for (size_t i = 0; i < s->n_groups; i++) {
         const struct spend_group *g = &s->groups[i];
+        if (source_of(g->by) == BY_DAY && strcmp(a->book->zone, zone_name(s->zone)) != 0) {
+            str_printf(why, "the books of %s are closed in the time zone %s: ask for its days and months there",
+                       a->book->month, a->book->zone);
+            return false;
+        }
         if (g->by == BY_MONTH || a->places[source_of(g->by)] >= 0)
             continue;
         str_printf(why, "the books of %s are closed and their rollups do not have the word %s", a->book->month,
@@ -263,12 +305,22 @@ static bool agrees(const struct book *b, const struct json *got) {
     char hex[SHA256_HEX_MAX];
     struct json part[C_PICKED];
     for (size_t i = 0; i < b->n_parts; i++) {
-        audit_pick(span_from(b->parts[i], b->parts[i] ? b->n_part[i] : 0), members, part, C_PICKED);
+        audit_pick(span_from(b->parts[i].text, b->parts[i].n), members, part, C_PICKED);
         sha256_add(sha, part[C_ROWS].raw);
     }
     sha256_end(sha, digest);
     return (int64_t)b->n_parts == spend_number(got[C_PARTS]) &&
            json_is(got[C_ROWS_DIGEST], hex_put(digest, sizeof digest, hex));
+}
+
+bool book_is_whole(const struct book *b, struct str *why) {
+    struct json got[C_PICKED];
+    audit_pick(span_from(b->close, b->n_close), members, got, C_PICKED);
+    bool whole = agrees(b, got);
+    if (!whole)
+        str_printf(why, "the rollups of %s do not agree with their close: they were changed, or one is missing",
+                   b->month);
+    return whole;
 }
 
 bool book_has_words(const struct book *b, const struct spend *s, struct str *why) {
@@ -285,15 +337,10 @@ bool book_add(const struct book *b, struct spend *s, struct str *why) {
     struct span rest, name;
     audit_pick(span_from(b->close, b->n_close), members, got, C_PICKED);
     read_shape(&a, got);
-    if (!has_words(&a, s, why))
+    if (!has_words(&a, s, why) || !book_is_whole(b, why))
         return false;
-    if (!agrees(b, got)) {
-        str_printf(why, "the rollups of %s do not agree with their close: they were changed, or one is missing",
-                   b->month);
-        return false;
-    }
     for (size_t i = 0; i < b->n_parts; i++) {
-        audit_pick(span_from(b->parts[i], b->n_part[i]), members, part, C_PICKED);
+        audit_pick(span_from(b->parts[i].text, b->parts[i].n), members, part, C_PICKED);
         for (rest = part[C_ROWS].raw; audit_next(&rest, &name, &row);)
             add_row(&a, row);
     }

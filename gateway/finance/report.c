@@ -50,7 +50,7 @@ static bool read_groups(struct report *r, const struct report_words *w, struct s
     if (spend_groups(&r->spend, by, &bad))
         return true;
     if (r->spend.n_groups == SPEND_GROUPS_MAX)
-        return complain(why, "--by takes at most eight words", "");
+        return complain(why, "--by takes at most fourteen words", "");
     return unknown(why, bad, spend_words, BY_N, "word for --by called");
 }
 
@@ -97,15 +97,14 @@ static bool add_up(struct spend *s, const char *directory, struct str *why) {
     return audit_read(directory, spend_see, s, why);
 }
 
-/* A closed month whose settles are gone, whole or in part, is told by its rollups; one that the report wants a part of is
- * told to be impossible. */
+/* A closed month of which some chain's settles are gone is told by its rollups; one that the report wants a part of is told
+ * to be impossible. */
 static bool take_closed(struct spend *s, const struct books *books, struct spend_period **out, size_t *n,
                         struct str *why) {
-    int64_t oldest_us = s->first_us;
     *out = xcalloc(books->n + 1, sizeof **out);
     for (size_t i = 0; i < books->n; i++) {
         const struct book *b = &books->all[i];
-        if (b->from_us >= oldest_us || b->to_us <= s->from_us || b->from_us >= s->to_us)
+        if (b->from_us >= s->cut_us || b->to_us <= s->from_us || b->from_us >= s->to_us)
             continue;
         if (b->from_us < s->from_us || b->to_us > s->to_us) {
             str_printf(why, "%s is closed and its settles are gone: ask for whole months", b->month);
@@ -142,11 +141,11 @@ static bool add_closed(struct spend *s, const struct books *books, const char *d
     return good;
 }
 
-static bool sum_log(struct spend *s, const char *directory, struct str *closed, struct str *why) {
+bool report_sum(struct spend *s, const char *directory, struct str *closed, struct str *why) {
     struct books books;
     if (!add_up(s, directory, why))
         return false;
-    if (!s->cut)
+    if (!s->cut_us)
         return true;
     if (!books_read(directory, NULL, &books, why))
         return false;
@@ -162,7 +161,7 @@ static bool read_log(struct report *r, const char *directory, struct spend *s, s
     pthread_t thread;
     str_init(&c.why, WHY_MAX);
     bool beside = r->verify && pthread_create(&thread, NULL, check, &c) == 0;
-    bool good = sum_log(s, directory, closed, why);
+    bool good = report_sum(s, directory, closed, why);
     if (beside)
         pthread_join(thread, NULL);
     else if (r->verify)

@@ -28,4 +28,8 @@ void report_fini(struct report *r);
  * sentence: the log cannot be read, or the report would be wrong. */
 must_check bool report_run(struct report *r, struct str *out, struct str *head, struct str *why);
 
+/* Adds up one directory for what is asked in `s`. `closed` says which months are told by their rollups, since settles of
+ * them are gone. */
+must_check bool report_sum(struct spend *s, const char *directory, struct str *closed, struct str *why);
+
 #endif

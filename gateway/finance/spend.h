@@ -12,7 +12,7 @@
 #include "gateway/base/clock.h"
 #include <stdatomic.h>
 
-#define SPEND_GROUPS_MAX 8  /* words of --by */
+#define SPEND_GROUPS_MAX 14 /* words of --by */
 #define SPEND_TEXT_MAX 1024 /* bytes of one group's text: no name in a record is longer, save all labels together */
 #define SPEND_ROWS_MAX ((size_t)250000) /* rows of one report: what bounds its memory */
 #define SPEND_NONE "(none)"
@@ -113,12 +113,12 @@ struct spend {
     int64_t first_us, last_us, records; /* of the log; first_us INT64_MAX: empty */
     int64_t counted;                    /* records that were added */
     struct sha256 *counted_sha;         /* over their hashes, in order; NULL: not asked for */
-    bool cut;                           /* a chain's first records are gone: what is older is told by rollups alone */
-    char chain_file[256];               /* the file last begun */
-    bool overflow;                      /* a sum left int64: the report is not to be used */
-    bool too_many;                      /* more rows than SPEND_ROWS_MAX: the same */
-    const atomic_bool *stop;            /* borrowed; NULL: nobody can stop it */
-    int64_t quarter;                    /* whose local time is kept in `local` */
+    int64_t cut_us;          /* until when records of some chain are gone: told by rollups alone; 0: all are there */
+    char chain_file[256];    /* the file last begun */
+    bool overflow;           /* a sum left int64: the report is not to be used */
+    bool too_many;           /* more rows than SPEND_ROWS_MAX: the same */
+    const atomic_bool *stop; /* borrowed; NULL: nobody can stop it */
+    int64_t quarter;         /* whose local time is kept in `local` */
     char local[CLOCK_TEXT_MAX];
 };
 

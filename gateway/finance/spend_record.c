@@ -303,11 +303,11 @@ static size_t chain_part(const char *file) {
 }
 
 /* The first record of a chain is its first, or older files are gone. */
-static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq) {
+static void see_file(struct spend *s, const struct audit_line *l, uint64_t seq, int64_t time_us) {
     size_t n = chain_part(l->file);
     bool same = n == chain_part(s->chain_file) && memcmp(l->file, s->chain_file, n) == 0 && s->chain_file[0];
-    if (!same && seq > 1)
-        s->cut = true;
+    if (!same && seq > 1 && time_us > s->cut_us)
+        s->cut_us = time_us;
     snprintf(s->chain_file, sizeof s->chain_file, "%s", l->file);
 }
 
@@ -319,10 +319,10 @@ bool spend_see(const struct audit_line *l, void *user) {
     if (!audit_frame(l->text, &frame))
         return true; /* the verdict says so */
     s->records++;
-    if (l->line == 1)
-        see_file(s, l, frame.seq);
     if (clock_parse(frame.time, &time_us))
         see_range(s, time_us);
+    if (l->line == 1)
+        see_file(s, l, frame.seq, time_us);
     r.adjust = frame.kind == AUDIT_ADJUST;
     if (frame.kind != AUDIT_SETTLE && !r.adjust)
         return true;

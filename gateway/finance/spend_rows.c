@@ -45,7 +45,8 @@ void spend_clear(struct spend *s) {
     s->total = (struct spend_sums){0};
     s->first_us = INT64_MAX;
     s->last_us = s->records = s->counted = 0;
-    s->cut = s->overflow = s->too_many = false;
+    s->cut_us = 0;
+    s->overflow = s->too_many = false;
     s->chain_file[0] = 0;
 }
 

@@ -206,6 +206,8 @@ void keys_put(const struct gateway *g, const struct conf_key *k, struct str *out
     json_put_str(out, "from", k->runtime ? k->from : "conf");
     if (k->allow)
         put_texts(out, "allow", k->allow, k->n_allow);
+    if (k->n_require)
+        put_texts(out, "require", k->require, k->n_require);
     put_budgets(out, k);
     if (k->max_cost_per_call != CONF_UNLIMITED)
         money_put(out, "max_cost_per_call", k->max_cost_per_call);

@@ -1,5 +1,6 @@
-/* Overrides in memory and in their file. Always true here: what is in force stands in the file, as a whole line; the last
- * line of a name counts; a torn last line was promised to nobody; the file never grows past what a start reads. */
+/* Overrides in memory and in their file. Always true here: what is in force stands in the file, as a whole line; of lines
+ * with one name the newest counts, in whatever order they came; a torn last line was promised to nobody; the file never
+ * grows past what a start reads. */
 #include "gateway/state/override.h"
 
 #include "gateway/base/clock.h"
@@ -19,9 +20,11 @@
 #define LINES_FREE ((size_t)1024) /* lines that count no more, above which the file is written anew */
 
 struct overrides {
-    struct map by_name;  /* struct override, owned */
+    struct map by_name;  /* struct override, owned; also ended ones, until their time is over: lines may come back */
     size_t lines, bytes; /* of the file */
     struct stat seen;    /* the file when it was looked at last */
+    void (*on_line)(struct span line, void *user);
+    void *user;
 };
 
 struct overrides *overrides_new(void) {
@@ -50,6 +53,19 @@ static void keep(struct overrides *o, const struct override *v) {
     map_put(&o->by_name, span_of(copy->name), copy);
 }
 
+static bool is_in_force(const struct override *v, int64_t now_us) {
+    return !v->ended_us && !v->dormant && now_us < v->until_us;
+}
+
+/* Which of two lines with one name counts: the same in every process, whatever came first. */
+static bool is_newer(const struct override *a, const struct override *b) {
+    if (a->since_us != b->since_us)
+        return a->since_us > b->since_us;
+    if (!a->ended_us != !b->ended_us)
+        return a->ended_us;
+    return a->number != b->number ? a->number > b->number : strcmp(a->text, b->text) > 0;
+}
+
 /* ---- the file ---- */
 
 static void write_line(const struct override *v, struct str *out) {
@@ -57,10 +73,16 @@ static void write_line(const struct override *v, struct str *out) {
     json_put_str(out, "name", v->name);
     json_put_i64(out, "number", v->number);
     json_put_i64(out, "base", v->base);
+    if (v->text[0])
+        json_put_str(out, "text", v->text);
     json_put_str(out, "who", v->who);
     json_put_str(out, "reason", v->reason);
     json_put_i64(out, "since_us", v->since_us);
     json_put_i64(out, "until_us", v->until_us);
+    if (v->ended_us)
+        json_put_i64(out, "ended_us", v->ended_us);
+    if (v->by_conf)
+        json_put_bool(out, "by_conf", true);
     json_put_i64(out, "seq", v->seq);
     str_puts(out, "}\n");
 }
@@ -76,6 +98,16 @@ static bool read_text(struct json line, const char *name, char *out, size_t n) {
     return good;
 }
 
+/* Members that a line need not have. */
+static bool read_more(struct json line, struct override *v) {
+    struct json ended = json_get(line, "ended_us");
+    v->by_conf = json_get(line, "by_conf").kind == JSON_TRUE;
+    if (v->until_us <= v->since_us) /* as an end was written once */
+        v->ended_us = v->since_us;
+    return (json_get(line, "text").kind == JSON_NONE || read_text(line, "text", v->text, sizeof(v->text))) &&
+           (ended.kind == JSON_NONE || (json_i64(ended, &v->ended_us) && v->ended_us > 0));
+}
+
 static bool read_line(struct span text, struct override *v) {
     struct json line;
     *v = (struct override){0};
@@ -84,7 +116,7 @@ static bool read_line(struct span text, struct override *v) {
            read_text(line, "who", v->who, sizeof(v->who)) && read_text(line, "reason", v->reason, sizeof(v->reason)) &&
            json_i64(json_get(line, "number"), &v->number) && json_i64(json_get(line, "base"), &v->base) &&
            json_i64(json_get(line, "since_us"), &v->since_us) && json_i64(json_get(line, "until_us"), &v->until_us) &&
-           json_i64(json_get(line, "seq"), &v->seq);
+           json_i64(json_get(line, "seq"), &v->seq) && read_more(line, v);
 }
 
 static bool read_file(const char *path, struct str *out) {
@@ -97,6 +129,26 @@ static bool read_file(const char *path, struct str *out) {
         str_put(out, span_from(part, (size_t)n));
     close(fd);
     return n == 0 && !out->over;
+}
+
+static const struct override *first_over(const struct overrides *o, int64_t now_us) {
+    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e)) {
+        const struct override *v = e->value;
+        if (now_us >= v->until_us)
+            return v;
+    }
+    return NULL;
+}
+
+static void forget_over(struct overrides *o, int64_t now_us) {
+    for (const struct override *v; (v = first_over(o, now_us));)
+        forget(o, v->name);
+}
+
+static void keep_newest(struct overrides *o, const struct override *v) {
+    const struct override *old = map_find(&o->by_name, span_of(v->name));
+    if (!old || !is_newer(old, v))
+        keep(o, v);
 }
 
 bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, struct str *why) {
@@ -118,11 +170,10 @@ bool overrides_load(struct overrides *o, const struct conf *c, int64_t now_us, s
         good = line.n == 0 || read_line(line, &v);
         if (!good)
             str_printf(why, "%s:%lld: not an override\n", path, (long long)number);
-        else if (line.n && now_us < v.until_us)
-            keep(o, &v);
         else if (line.n)
-            forget(o, v.name);
+            keep_newest(o, &v);
     }
+    forget_over(o, now_us);
     o->lines = (size_t)number;
     str_fini(&text);
     return good;
@@ -141,6 +192,15 @@ static bool has_changed(struct overrides *o, const struct conf *c) {
     return !same;
 }
 
+static void tell_gone(const struct overrides *was, const struct overrides *next, int64_t now_us,
+                      void (*gone)(const struct override *v, void *user), void *user) {
+    for (struct map_entry *e = map_next(&was->by_name, NULL); e; e = map_next(&was->by_name, e)) {
+        const struct override *before = e->value, *after = map_find(&next->by_name, span_from(e->key, e->n));
+        if (is_in_force(before, now_us) && (!after || !is_in_force(after, now_us)))
+            gone(before, user);
+    }
+}
+
 bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
                       void (*gone)(const struct override *v, void *user), void *user) {
     struct str why;
@@ -150,11 +210,10 @@ bool overrides_follow(struct overrides *o, const struct conf *c, int64_t now_us,
     str_init(&why, 1024);
     bool good = overrides_load(next, c, now_us, &why);
     if (good) {
-        for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e))
-            if (!map_find(&next->by_name, span_from(e->key, e->n)))
-                gone(e->value, user);
-        *o = *next;
-        o->seen = was.seen;
+        tell_gone(o, next, now_us, gone, user);
+        o->by_name = next->by_name;
+        o->lines = next->lines;
+        o->bytes = next->bytes;
         next->by_name = was.by_name;
     } else {
         log_error("overrides were changed in state, but cannot be read: %s", why.at ? why.at : "");
@@ -192,61 +251,123 @@ static bool append(struct overrides *o, const struct conf *c, const struct overr
     bool good = fits && conf_state_append(c, FILE_NAME, str_span(&line));
     o->lines += good;
     o->bytes += good ? line.n : 0;
+    if (good && o->on_line && !v->by_conf)
+        o->on_line(span_from(line.at, line.n - 1), o->user);
     str_fini(&line);
     return good;
 }
 
 bool overrides_set(struct overrides *o, const struct conf *c, const struct override *v) {
-    bool room = o->by_name.n < OVERRIDES_MAX || map_find(&o->by_name, span_of(v->name));
-    if (!room || !append(o, c, v))
+    struct override set = *v;
+    const struct override *old = map_find(&o->by_name, span_of(v->name));
+    if (!old && o->by_name.n >= OVERRIDES_MAX)
         return false;
-    keep(o, v);
+    if (old && set.since_us <= old->since_us) /* another gateway's clock may be ahead */
+        set.since_us = old->since_us + 1;
+    if (!append(o, c, &set))
+        return false;
+    keep(o, &set);
     return true;
 }
 
-bool overrides_end(struct overrides *o, const struct conf *c, const char *name) {
-    const struct override *v = map_find(&o->by_name, span_of(name));
-    if (!v)
-        return true;
+static bool end(struct overrides *o, const struct conf *c, struct override *v, int64_t now_us, bool by_conf) {
     struct override ended = *v;
-    ended.until_us = ended.since_us;
-    if (!append(o, c, &ended))
-        return false;
-    forget(o, ended.name);
-    return true;
+    ended.ended_us = now_us > 0 ? now_us : 1;
+    ended.by_conf = by_conf;
+    bool good = append(o, c, &ended);
+    if (good)
+        *v = ended;
+    return good;
+}
+
+bool overrides_end(struct overrides *o, const struct conf *c, const char *name) {
+    struct override *v = map_find(&o->by_name, span_of(name));
+    return !v || v->ended_us || end(o, c, v, clock_wall_us(), false);
+}
+
+/* ---- other gateways ---- */
+
+void overrides_on_line(struct overrides *o, void (*on_line)(struct span line, void *user), void *user) {
+    o->on_line = on_line;
+    o->user = user;
+}
+
+void overrides_lines(const struct overrides *o, void (*see)(struct span line, void *user), void *user) {
+    struct str line;
+    str_init(&line, LINE_BYTES_MAX);
+    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e)) {
+        const struct override *v = e->value;
+        if (v->by_conf)
+            continue;
+        str_clear(&line);
+        write_line(v, &line);
+        if (!line.over)
+            see(span_from(line.at, line.n - 1), user);
+    }
+    str_fini(&line);
+}
+
+enum err overrides_take(struct overrides *o, const struct conf *c, struct span line, int64_t now_us) {
+    struct override v;
+    if (line.n >= LINE_BYTES_MAX || memchr(line.at, '\n', line.n) || !read_line(line, &v) || v.by_conf)
+        return ERR_INVALID;
+    const struct override *old = map_find(&o->by_name, span_of(v.name));
+    if (old ? !is_newer(&v, old) : now_us >= v.until_us)
+        return ERR_NONE;
+    if (!old && o->by_name.n >= OVERRIDES_MAX) {
+        log_error("there are too many overrides: one of another gateway is not taken name=%s", v.name);
+        return ERR_NONE;
+    }
+    v.dormant = true;
+    if (!append(o, c, &v))
+        return ERR_INTERNAL;
+    keep(o, &v);
+    return ERR_NONE;
+}
+
+static void judge_one(struct overrides *o, const struct conf *c, struct override *v, int64_t now_us,
+                      const struct override_judge *j) {
+    bool stands = j->stands(v, j->user), wins = !stands && !v->dormant && j->ends;
+    v->dormant = !stands;
+    j->turn(v, stands, j->user);
+    if (!wins)
+        return;
+    if (!end(o, c, v, now_us, true))
+        log_error("an override cannot be ended in state name=%s", v->name);
+    j->ended(v, j->user);
+}
+
+void overrides_judge(struct overrides *o, const struct conf *c, int64_t now_us, const struct override_judge *j) {
+    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e)) {
+        struct override *v = e->value;
+        if (!v->ended_us && now_us < v->until_us)
+            judge_one(o, c, v, now_us, j);
+    }
 }
 
 /* ---- what is in force ---- */
 
 const struct override *overrides_find(const struct overrides *o, const char *name, int64_t now_us) {
     const struct override *v = map_find(&o->by_name, span_of(name));
-    return v && now_us < v->until_us ? v : NULL;
+    return v && is_in_force(v, now_us) ? v : NULL;
 }
 
 void overrides_each(const struct overrides *o, int64_t now_us, void (*see)(const struct override *v, void *user),
                     void *user) {
     for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e)) {
         const struct override *v = e->value;
-        if (now_us < v->until_us)
+        if (is_in_force(v, now_us))
             see(v, user);
     }
-}
-
-static const struct override *first_over(const struct overrides *o, int64_t now_us) {
-    for (struct map_entry *e = map_next(&o->by_name, NULL); e; e = map_next(&o->by_name, e)) {
-        const struct override *v = e->value;
-        if (now_us >= v->until_us)
-            return v;
-    }
-    return NULL;
 }
 
 void overrides_expire(struct overrides *o, int64_t now_us, void (*see)(const struct override *v, void *user),
                       void *user) {
     for (const struct override *v; (v = first_over(o, now_us));) {
-        struct override ended = *v;
-        forget(o, ended.name);
-        see(&ended, user);
+        struct override over = *v;
+        forget(o, over.name);
+        if (!over.ended_us && !over.dormant)
+            see(&over, user);
     }
 }
 
@@ -254,11 +375,20 @@ void overrides_expire(struct overrides *o, int64_t now_us, void (*see)(const str
 
 char *override_text(const struct override *v, char out[OVERRIDE_TEXT_MAX]) {
     char money[MONEY_TEXT_MAX];
-    if (span_starts(span_of(v->name), OVERRIDE_BUDGET))
+    struct span name = span_of(v->name);
+    if (span_starts(name, OVERRIDE_BUDGET))
         snprintf(out, OVERRIDE_TEXT_MAX, "%s USD on top", money_text(v->number, money));
+    else if (span_starts(name, OVERRIDE_SHIFT))
+        snprintf(out, OVERRIDE_TEXT_MAX, "%lld.%02lld%%", (long long)(v->number / 100), (long long)(v->number % 100));
+    else if (span_starts(name, OVERRIDE_PIN))
+        snprintf(out, OVERRIDE_TEXT_MAX, "%s first", v->text);
     else
-        snprintf(out, OVERRIDE_TEXT_MAX, "paused");
+        snprintf(out, OVERRIDE_TEXT_MAX, span_starts(name, OVERRIDE_DRAIN) ? "drained" : "paused");
     return out;
+}
+
+static const char *until_text(const struct override *v, char out[CLOCK_TEXT_MAX]) {
+    return v->until_us == OVERRIDE_EVER_US ? NULL : clock_text(v->until_us, out);
 }
 
 struct printing {
@@ -269,8 +399,9 @@ struct printing {
 static void print_one(const struct override *v, void *user) {
     struct printing *p = user;
     char text[OVERRIDE_TEXT_MAX], when[CLOCK_TEXT_MAX];
+    const char *until = until_text(v, when);
     str_printf(p->out, "%s: %s  # admin#%lld by %s until %s: %s\n", v->name, override_text(v, text), (long long)v->seq,
-               v->who, clock_text(v->until_us, when), v->reason);
+               v->who, until ? until : "conf changes", v->reason);
 }
 
 void overrides_print(const struct overrides *o, int64_t now_us, struct str *out) {
@@ -288,7 +419,7 @@ static void put_one(const struct override *v, void *user) {
     json_put_str(p->out, "who", v->who);
     json_put_str(p->out, "reason", v->reason);
     json_put_str(p->out, "since", clock_text(v->since_us, when));
-    json_put_str(p->out, "until", clock_text(v->until_us, when));
+    json_put_str(p->out, "until", until_text(v, when));
     json_put_i64(p->out, "admin_seq", v->seq);
     str_puts(p->out, "}");
 }

@@ -7,17 +7,27 @@
 #include "gateway/redis/redis.h"
 #include "gateway/state/acts.h"
 #include "gateway/state/keys.h"
+#include "gateway/state/override.h"
 
 #include <stdio.h>
 
 #define CLIENT_NAME_BYTES 160
 
 static enum err take_line(struct span line, void *gateway) {
-    return keys_take(gateway, line);
+    struct gateway *g = gateway;
+    enum err e = keys_take(g, line);
+    if (e == ERR_INVALID) {
+        e = overrides_take(g->overrides, g->conf, line, clock_wall_us());
+        if (!e)
+            overrides_review(g);
+    }
+    return e;
 }
 
 static void each_line(void (*see)(struct span line, void *acts), void *acts, void *gateway) {
-    (void)conf_state_read(((struct gateway *)gateway)->conf, 0, see, acts);
+    struct gateway *g = gateway;
+    (void)conf_state_read(g->conf, 0, see, acts);
+    overrides_lines(g->overrides, see, acts);
 }
 
 static void on_line(struct span line, void *gateway) {
@@ -57,6 +67,7 @@ bool shared_open(struct gateway *g, struct str *why) {
         return true;
     g->acts = acts_new(g->redis, &acts_ops, g);
     keys_on_line(g, on_line, g);
+    overrides_on_line(g->overrides, on_line, g);
     return true;
 }
 

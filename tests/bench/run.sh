@@ -8,7 +8,8 @@ cd "$(dirname "$0")/../.." || exit 2
 ROUNDS=${1:-3}
 SECONDS_64=2 SECONDS_1=1.5 STREAMS=100 CHUNKS=100 GAP_MS=20 HELD=1000
 BIN=build/tollgate TOOLS=build/tests/bench KEY=sk-bench-0123456789abcdef
-DIR=$(mktemp -d) PORT=${BENCH_PORT:-18480} HZ=$(getconf CLK_TCK)
+DIR=$(mktemp -d) PORT=${BENCH_PORT:-18480}
+. tests/bench/figures.sh
 export PATH=$PATH:/usr/sbin
 ulimit -n "$(ulimit -Hn)" 2>/dev/null
 PIDS=()
@@ -77,17 +78,7 @@ backend b
 H
     haproxy -f "$DIR/haproxy.cfg" -db >"$DIR/haproxy.log" 2>&1 & PIDS+=($!); PID_OF[haproxy]=$!
 }
-is_up() { (exec 3<>/dev/tcp/127.0.0.1/"$1") 2>/dev/null; }
-wait_up() { for _ in $(seq 100); do is_up "$1" && return 0; sleep 0.1; done; return 1; }
 
-# ---- figures: one line "target figure value" each ----
-note() { echo "$1 $2 $3" >>"$DIR/figures"; }
-ticks() { awk '{sub(/.*\) /, ""); print $12 + $13}' "/proc/$1/stat" 2>/dev/null || echo 0; }
-cpu_us() { [ -n "${PID_OF[$1]:-}" ] && echo $(($(ticks "${PID_OF[$1]}") * 1000000 / HZ)) || echo 0; }
-rss_kib() { [ -n "${PID_OF[$1]:-}" ] && awk '/^VmRSS/ {print $2}' "/proc/${PID_OF[$1]}/status" || echo 0; }
-word() { sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" <<<"$OUT" | tail -1; }
-load() { local t=$1; shift; OUT=$("$TOOLS/load" -p "${PORT_OF[$t]}" -k "$KEY" "$@"); [ "$(word bad)" = 0 ] || echo "  $t: $(word bad) answers were wrong" >&2; }
-over() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", (b > 0 ? a / b : 0)}'; }
 
 round() {
     local t=$1 before
@@ -108,7 +99,6 @@ hold() {
     wait $pid
     OUT=$(cat "$DIR/held"); [ "$(word good)" = $HELD ] || echo "  $t: $(word good) of $HELD slow streams ended well" >&2
 }
-middle() { awk -v t="$1" -v f="$2" '$1 == t && $2 == f {print $3}' "$DIR/figures" | sort -n | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "-"}'; }
 
 # ---- the log, the engine ----
 report_log() {
@@ -160,8 +150,11 @@ report_log
 # ---- the bill over a log: BILL_REQUESTS=5000000 makes one of ten million records ----
 report_bill() {
     local n=${BILL_REQUESTS:-100000} words began ended bytes
-    "$TOOLS/log" "$DIR/bill" "$n" || return
+    began=$(date +%s%N); "$TOOLS/log" "$DIR/bill" "$n" || return; ended=$(date +%s%N)
     bytes=$(du -sb "$DIR/bill" | cut -f1)
+    echo "log of $((2 * n)) records, $((bytes >> 20)) MiB: written at $((2 * n * 1000 / ((ended - began) / 1000000 + 1))) records/s by one thread"
+    began=$(date +%s%N); "$BIN" audit verify "$DIR/bill" >/dev/null || { echo "the log does not verify"; return; }; ended=$(date +%s%N)
+    echo "verify of it: $(over "$bytes" $((ended - began))) GB/s"
     for words in "--no-verify --by team" "--no-verify --by target,day,label:feature" "--by team"; do
         began=$(date +%s%N)
         # shellcheck disable=SC2086
@@ -171,3 +164,4 @@ report_bill() {
     done
 }
 report_bill
+tests/bench/ledger.sh "$ROUNDS"

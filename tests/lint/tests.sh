@@ -33,7 +33,10 @@ audit/verify_piece.c test_verify.c a file is checked to be joined
 audit/recover.c test_audit.c what a crash left is seen after the next start
 audit/recover_settle.c test_audit.c the same
 budget/redis_call.c test_redis_ledger.c one ledger, seen through its door over a real Redis
+budget/redis_ask.c test_redis_ledger.c the same
 budget/redis_down.c test_redis_ledger.c the same
+budget/redis_rate_ask.c test_redis_rate.c rates are seen through the door, over a real Redis
+budget/redis_slots.c test_redis_rate_slice.c slots are leased with requests and tokens
 budget/redis_job.c test_redis_ledger.c the same
 budget/redis_settle.c test_redis_ledger.c the same
 budget/redis_sync.c test_redis_ledger.c the same
@@ -66,6 +69,14 @@ backends/decode/push_tar.c test_push.c an archive is read by a push
 backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
 backends/decode/adapter_pattern.c test_adapter_config.c patterns are keys of the config
 backends/decode/cpu_lora.c test_adapter.c adapters are judged by what the twins give
+backends/decode/cuda_adapter.c test_compute_cuda.c the parts of one twin, seen in the numbers it gives
+backends/decode/cuda_blas.c test_compute_cuda.c the same
+backends/decode/cuda_device.c test_compute_cuda.c the same
+backends/decode/cuda_graph.c test_compute_cuda.c the same
+backends/decode/cuda_image.c test_cuda_driver.c kernels that are not there are missed
+backends/decode/cuda_model.c test_compute_cuda.c the same
+backends/decode/cuda_step.c test_compute_cuda.c the same
+backends/decode/cuda_walk.c test_compute_cuda.c the same
 backends/decode/compute_avx2.c test_compute.c both twins against one reference
 backends/decode/compute_plain.c test_compute.c the same
 backends/decode/cpu.c test_compute.c the same
@@ -127,8 +138,8 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
- keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts act admin_client attempt attempt_call attempt_run body gateway ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
+ keeper keys recent self_service admin_requests client admin_workers parent_ask peers reload
+ admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force admin_client attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup '
 walk=" $(echo $walk) "
 
 bad=0

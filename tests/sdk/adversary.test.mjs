@@ -18,6 +18,7 @@ const PROCESSES = Number(process.env.ADVERSARY_PROCESSES ?? 2);
 const FIRST_SEED = Number(process.env.ADVERSARY_SEED ?? 10);
 const CLIENTS = Number(process.env.ADVERSARY_CLIENTS ?? 24);
 const BINARY = process.env.TOLLGATE_FALSE_CLOCK ?? join(ROOT, 'build', 'tests', 'tollgate-clock'); // the same with a false clock
+const SLICE = process.env.ADVERSARY_SLICE ?? '40%';
 const LOAD_MS = 4500, EDGE_MS = 1800; // the hour ends so long after the load begins
 const QUIET_MS = 12000;
 const HOUR_US = 3_600_000_000n;
@@ -92,8 +93,8 @@ const conf = (node, up, redis, team) => (dir) => confOf(dir, {
     dear: { price: { input: '0.0001 USD/1', output: '0.015 USD/1', bands: [{ above: 20, output: '0.02 USD/1' }, { tier: 'priority', output: '0.025 USD/1' }] } },
     parts: { price: { input: '0 USD/1M', output: '0.004 USD/1', hidden_output: false } } } } },
   aliases: { cheap: 'up/cheap', dear: 'up/dear', parts: 'up/parts', odd: 'up/odd' }, prices: { unknown: 'refuse' },
-  hold: { output_cap: 2, floor: 1, slice: process.env.ADVERSARY_SLICE ?? '40%', max_share_key: '100%', max_share_team: '100%' },
-  teams: { search: teamOf({ budgets: [{ limit: dollars(team), period: 'hour' }], keys: [
+  hold: { output_cap: 2, floor: 1, slice: SLICE, max_share_key: '100%', max_share_team: '100%' },
+  teams: { search: teamOf({ rate_limits: { requests_per_minute: 60000, tokens_per_minute: 6000000, in_flight: 4 * CLIENTS }, budgets: [{ limit: dollars(team), period: 'hour' }], keys: [
     { ...teamOf().keys[0], budgets: [{ limit: dollars(LIMITS['key/testkey1']), period: 'hour' }] }, teamOf({}, OTHER_KEY, 'testkey2').keys[0]] }) },
   organization: { budgets: [{ limit: dollars(LIMITS.organization), period: 'hour' }] },
   log: { level: 'warn' },
@@ -123,9 +124,17 @@ async function account(redis, owner, hour) {
 }
 const show = (value) => JSON.stringify(value, (k, v) => (typeof v === 'bigint' ? String(v) : v));
 
+/** How many holds, and how many rate limits, a life of a gateway decided from slices. */
+async function countSlices(g, round) {
+  const text = await g.admin('/metrics').then((r) => r.text(), () => '');
+  for (const what of Object.keys(round.slices))
+    round.slices[what] += Number(new RegExp(`ledger_steps_total\\{what="${what}",way="slice"\\} (\\d+)`).exec(text)?.[1] ?? 0);
+}
+
 const acts = {
-  async kill({ gateways, roll, start }) {
+  async kill({ gateways, roll, start, round }) {
     const g = pick(roll, gateways);
+    await countSlices(g, round);
     g.child.kill('SIGKILL');
     await g.exited;
     await sleep(roll() * 500);
@@ -189,7 +198,7 @@ function nothingAfter(gateways, closed, where) {
 
 /** A round. `binary`: the gateway; `lies`: of providers; `acts` happen one after the other. Throws when money is wrong. */
 async function play({ seed, names, report = () => {}, binary = BINARY, lies = false, loadMs = LOAD_MS, quietMs = QUIET_MS, processes = PROCESSES }) {
-  const roll = dice(seed), round = { team: LIMITS['team/search'], seen: [], most: 0n, closed: {} };
+  const roll = dice(seed), round = { team: LIMITS['team/search'], seen: [], most: 0n, closed: {}, slices: { hold: 0, rate: 0 } };
   const clock = new Clock(), redis = await new Redis().start(), up = await provider(roll, lies), gateways = [];
   const start = (g) => g.start({ TOLLGATE_CLOCK: clock.file }, { binary });
   const hours = [hourOf(clock.now()) + HOUR_US];
@@ -271,11 +280,13 @@ async function rounds(w) {
   if (lies) assert.ok(overruns > 0, `${where}: nobody lied`);
   else assert.equal(overruns, 0, `${where}: honest providers`);
   nothingAfter(gateways, round.closed, where);
+  for (const g of gateways) await countSlices(g, round);
+  if (SLICE !== '0%' && counts[200] > 30) assert.ok(round.slices.hold > 0 && round.slices.rate > 0, `${where}: nothing was decided from slices: ${show(round.slices)}`);
   assert.ok(counts[200] > (lies ? 2 : 10) && round.most > 0n && (parts > 0 || lies || counts[200] < 100), `${where}: too little happened: ${parts} raises`);
   const both = hours.map((hour) => sums[`organization ${hour}`].cost);
   const lost = names.includes('restart') || names.includes('flush'); // an hour's part of the load may have met a closed ledger
   assert.ok(w.loadMs < LOAD_MS || lost || both.every((n) => n > 0n), `${where}: the edge of the hour was not crossed: ${both}`);
-  w.report(`${where} most ${round.most} at once, closed ${Object.keys(round.closed)}, ${both} settled, ${parts} raises, ${overruns} overruns`);
+  w.report(`${where} most ${round.most} at once, closed ${Object.keys(round.closed)}, ${both} settled, ${parts} raises, ${overruns} overruns, from slices: ${show(round.slices)}`);
   const hour = hourOf(clock.now());
   for (const g of gateways) {
     const shows = async () => BigInt((await g.budget('team')).settled_nanousd) === sums[`team/search ${hour}`].cost;
@@ -294,6 +305,7 @@ function planted(dir, from, to) {
 }
 const faults = [
   ['a hold that compares with no limit', "return free or scope.limit == '' or not above(high, low, scope.limit), false", 'return true, false', /a limit was passed/],
+  ['a slice whose unused part stays held', "stand(lease, difference(left, lease[1]), 0)", '', /a limit was passed|to be quiet at/],
   ['a settle that adds nothing', "call('HINCRBY', key, into, back and negated(more) or more)", '', /to be quiet at/],
 ];
 

@@ -6,12 +6,13 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { appendFileSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT, house, run, simple, until, usual } from './harness.mjs';
+import { Webhook } from 'standardwebhooks';
+import { Redis, ROOT, house, json, mock, run, simple, until, usual } from './harness.mjs';
 
 const segments = (g) => readdirSync(join(g.dir, 'audit')).filter((f) => f.endsWith('.jsonl')).sort().map((f) => join(g.dir, 'audit', f));
 
 /** A gateway whose heads are signed every ten records, and anchored in a file. */
-async function sealed(over = {}, answer = usual()) {
+async function sealed(over = {}, answer = usual(), beside = {}) {
   const keys = {};
   const conf = (up, more, team) => (dir) => {
     keys.private = join(dir, 'head.pem');
@@ -21,7 +22,7 @@ async function sealed(over = {}, answer = usual()) {
     execFileSync('openssl', ['pkey', '-in', keys.private, '-pubout', '-out', keys.public], { stdio: 'ignore' });
     const made = simple(up, more, team);
     const value = typeof made === 'function' ? made(dir) : made;
-    return { ...value, audit: { directory: join(dir, 'audit'), head: { every: 10, interval: '1s', key: `\${file:${keys.private}}`, anchor: [{ file: keys.heads }] }, ...over } };
+    return { ...value, ...beside, audit: { directory: join(dir, 'audit'), head: { every: 10, interval: '1s', key: `\${file:${keys.private}}`, anchor: [{ file: keys.heads }] }, ...over } };
   };
   const h = await house(answer, conf);
   return { ...h, keys, audit: join(h.g.dir, 'audit'), end: () => h.end() };
@@ -67,6 +68,40 @@ test('kill -9: the log verifies, sealed by its key, and a cut tail is told by th
   assert.match(edited.out, /\.jsonl:\d+: record \d+: edited: /);
   writeFileSync(file, text);
   await h.end();
+});
+
+test('heads that a stream in Redis and a webhook keep prove the log as those in a file do', { timeout: 60000 }, async () => {
+  const secret = 'whsec_' + Buffer.from('canary-of-the-webhook-0123456789').toString('base64');
+  const redis = await new Redis().start(), hook = await mock((request, response) => json(response, {}));
+  const h = await sealed({ head: { every: 5, interval: '1s', key: '${file:head.pem}', anchor: [{ stream: 'heads' }] } }, usual(),
+    { redis: { url: redis.url, when_down: { budget: 'allow' } }, alerts: [{ url: `${hook.url}/hook`, secret, events: ['audit_head'] }] });
+  const ask = async () => (await redis.ask('XRANGE tollgate:heads - +')).split('\r\n').filter((l) => l.startsWith('{'));
+  await calls(h.g, 12);
+  const told = () => hook.calls.filter((c) => c.body?.event === 'audit_head');
+  await until(async () => (await ask()).length >= 3 && told().length >= 3, 'heads in both');
+  await h.g.stop();
+  const kept = await ask();
+  for (const line of kept) assert.equal(JSON.parse(line).kind, 'head');
+  for (const c of told()) {
+    const { figures } = new Webhook(secret).verify(c.text, c.headers);
+    assert.ok(kept.some((line) => JSON.parse(line).hash === figures.head.hash), 'both keep the same heads');
+  }
+  const from = { stream: kept, webhook: told().map((c) => JSON.stringify(c.body.figures.head)) };
+  const file = segments(h.g).at(-1), text = readFileSync(file, 'utf8');
+  for (const [who, heads] of Object.entries(from)) {
+    const at = join(h.g.dir, `${who}.jsonl`);
+    writeFileSync(at, heads.map((l) => `${l}\n`).join(''));
+    const verify = () => run(['audit', 'verify', h.audit, '--key', h.keys.public, '--head', at]);
+    const good = await verify();
+    assert.equal(good.code, 0, who + good.out + good.err);
+    const last = Math.max(...heads.map((l) => JSON.parse(l).seq));
+    truncateSync(file, text.indexOf(`"seq":${last},`) - 1); // it goes, and all after it
+    assert.match((await verify()).out, /truncated: /, who);
+    writeFileSync(file, text);
+  }
+  await h.end();
+  await hook.stop();
+  await redis.end();
 });
 
 test('audit export: one request, proved with bash, sed, sha256sum and openssl as audit/README.md says', { timeout: 60000 }, async () => {

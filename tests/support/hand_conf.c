@@ -44,7 +44,8 @@ struct conf_backend *hand_backend(struct hand *h, const char *name, size_t n_key
     assert(h->conf.n_backends < HAND_BACKENDS && n_keys <= HAND_KEYS);
     size_t nth = h->conf.n_backends++;
     struct conf_backend *b = &h->backends[nth];
-    *b = (struct conf_backend){.name = name, .url = "http://127.0.0.1:1/v1", .in_flight = CONF_UNLIMITED};
+    *b = (struct conf_backend){
+        .name = name, .url = "http://127.0.0.1:1/v1", .in_flight = CONF_UNLIMITED, .price_factor = FACTOR_ONE};
     b->keys = h->keys[nth];
     b->n_keys = n_keys;
     b->models = h->models[nth];
@@ -97,5 +98,6 @@ const char *hand_why_out(const struct hand *h, const char *target) {
 }
 
 void hand_learn(struct hand *h, const struct choice *c, enum outcome o, int64_t retry_after_us) {
-    routing_learn(h->routing, &h->conf, c, o, retry_after_us, 0, h->now_us);
+    struct lesson lesson = {.outcome = o, .retry_after_us = retry_after_us};
+    routing_learn(h->routing, &h->conf, c, &lesson, h->now_us);
 }

@@ -96,17 +96,36 @@ static bool sync_send(struct redis *r, struct redis_call *call, size_t argc, con
     return true;
 }
 
+static const struct plant *planted;
+
+void sync_redis_plant(const struct plant *p) {
+    planted = p;
+}
+
+/* The script, with a fault where one is planted in it. */
+static char *text_of(const char *text) {
+    const char *at = planted ? strstr(text, planted->from) : NULL;
+    if (!at)
+        return xstrdup(text);
+    size_t n = strlen(text) + strlen(planted->to) + 1;
+    char *out = xcalloc(n, 1);
+    snprintf(out, n, "%.*s%s%s", (int)(at - text), text, planted->to, at + strlen(planted->from));
+    return out;
+}
+
 static bool sync_run(struct redis *r, struct redis_call *call, struct redis_script *script, size_t n_keys, size_t argc,
                      const struct span *argv) {
     char keys[8];
     struct span *all = xcalloc(argc + 3, sizeof *all);
     snprintf(keys, sizeof keys, "%zu", n_keys);
     all[0] = SPAN("EVAL");
-    all[1] = span_of(script->text);
+    char *text = text_of(script->text);
+    all[1] = span_of(text);
     all[2] = span_of(keys);
     memcpy(all + 3, argv, argc * sizeof *all);
     bool sent = sync_send(r, call, argc + 3, all);
     free(all);
+    free(text);
     return sent;
 }
 

@@ -26,6 +26,13 @@ struct sync_redis {
     int sent;
 };
 
+/* A fault in the scripts that are run from now on, in every process of the test: a piece of their text, where it stands
+ * first, and what stands in its place. NULL: none. The caller's. */
+struct plant {
+    const char *from, *to;
+};
+void sync_redis_plant(const struct plant *p);
+
 void sync_redis_open(struct sync_redis *s, const char *path, const char *prefix);
 void sync_redis_close(struct sync_redis *s);
 /* Gives answers, and answers of what is sent meanwhile, until there are none. */

@@ -85,7 +85,7 @@ static void step(const struct compute_ops *ops, struct model *m, const struct ad
     const int32_t *tab[ROWS];
     struct batch_tile tiles[] = {
         {2, 0, 16}, {2, 16, LENGTH - 16}, {2, 3 * LENGTH, 16}, {2, 3 * LENGTH + 16, LENGTH - 16}};
-    struct compute_limits limits = {64, 8, ROWS * LENGTH, ROWS * LENGTH, threads, 4, 16};
+    struct compute_limits limits = {64, 8, ROWS * LENGTH, ROWS * LENGTH, threads, 4, 16, 0};
     struct str why;
     str_init(&why, 1000);
     for (int i = 0; i < ROWS * LENGTH; i++) {
@@ -101,8 +101,8 @@ static void step(const struct compute_ops *ops, struct model *m, const struct ad
         ctx[s] = LENGTH;
         q_start[s + 1] = (s + 1) * LENGTH;
     }
-    struct batch b = {ROWS * LENGTH, ids, pos,           seq,  ROWS,       q_start,
-                      ctx,           tab, ROWS * LENGTH, want, {tiles, 4}, {tiles, 4}};
+    struct batch b = {ROWS * LENGTH, ids,           pos,  seq,        ROWS,       q_start, ctx,
+                      tab,           ROWS * LENGTH, want, {tiles, 4}, {tiles, 4}, NULL};
     struct compute *c = ops->open(m, &limits, &why);
     cr_assert(c && ops->place(c, 2, a));
     ops->forward(c, &b, logits);

@@ -76,7 +76,7 @@ static void write_all(struct kit *k, struct finance_records *r, int64_t now_us) 
 static void close_month(struct kit *k, const char *month, int64_t now_us) {
     struct finance_records records = {0};
     struct spend_sums total;
-    struct books_ask ask = {k->directory, month, zone_get("UTC"), now_us, NULL};
+    struct books_ask ask = {.directory = k->directory, .month = month, .zone = zone_get("UTC"), .now_us = now_us};
     cr_assert(books_close(&ask, &records, &total, &k->why), "%s", k->why.at);
     cr_assert_eq(records.all[records.n - 1].kind, AUDIT_CLOSE);
     write_all(k, &records, now_us);
@@ -189,7 +189,7 @@ Test(books, what_may_still_change_is_not_closed) {
     struct finance_records records = {0};
     struct spend_sums total;
     make_log(&k, &now_us);
-    struct books_ask ask = {k.directory, "2026-11", zone_get("UTC"), now_us, NULL};
+    struct books_ask ask = {.directory = k.directory, .month = "2026-11", .zone = zone_get("UTC"), .now_us = now_us};
     cr_assert_not(books_close(&ask, &records, &total, &k.why));
     cr_assert(strstr(k.why.at, "2026-11 is not over yet"));
     struct audit *a = kit_open(&k, now_us);
@@ -223,7 +223,7 @@ Test(books, a_log_that_does_not_verify_is_not_closed_and_a_rollup_that_was_chang
     kit_write(&k, name, bytes, n);
     struct finance_records records = {0};
     struct spend_sums total;
-    struct books_ask ask = {k.directory, "2026-10", zone_get("UTC"), now_us, NULL};
+    struct books_ask ask = {.directory = k.directory, .month = "2026-10", .zone = zone_get("UTC"), .now_us = now_us};
     cr_assert_not(books_close(&ask, &records, &total, &k.why));
     cr_assert(strstr(k.why.at, "does not verify"), "%s", k.why.at);
     free(bytes);

@@ -1,6 +1,8 @@
 /* reprice and close where no gateway runs, and against an admin port that answers by script: what a shell sees. */
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/cli.h"
+#include "gateway/finance/books.h"
+#include "tests/support/chain_kit.h"
 #include "tests/support/conf_text.h"
 #include "tests/support/temp_folder.h"
 #include <arpa/inet.h>
@@ -65,13 +67,19 @@ static int run(int (*verb)(int, char **), struct temp_folder *t, const char *wor
     return status;
 }
 
-static void write_conf(struct temp_folder *t, int port) {
+static void write_conf_of(struct temp_folder *t, int port, const char *audit) {
     FILE *f = fopen(temp_name(t, "t.yaml"), "w");
     fprintf(f,
             "admin: {address: \"127.0.0.1:%d\", token: secret}\nstate: {directory: %s/state}\naudit: {directory: "
-            "%s/audit}\n" MOCK_BACKEND "teams: {search: {allow: [\"*\"]}}\n",
-            port, t->path, t->path);
+            "%s}\n" MOCK_BACKEND "teams: {search: {allow: [\"*\"]}}\n",
+            port, t->path, audit);
     fclose(f);
+}
+
+static void write_conf(struct temp_folder *t, int port) {
+    char audit[256];
+    snprintf(audit, sizeof audit, "%s/audit", t->path);
+    write_conf_of(t, port, audit);
 }
 
 Test(cli_books, words_are_told) {
@@ -174,5 +182,54 @@ Test(cli_books, a_ledger_that_differs_from_the_log_is_named) {
         out, "differs: team search, month from 2026-11-01T00:00:00.000000Z: ledger 0.000000005 USD, log 0 USD\n");
     cr_expect_eq(run(cli_spend, &t, "spend --check -c FILE", out), 1);
     cr_expect(strstr(out, "no gateway is running"), "%s", out);
+    temp_free(&t);
+}
+
+/* Twenty settles in October, one in November; October is closed, and the first files are removed as retention would. */
+static void make_cut_log(struct kit *k) {
+    struct books_kept closed = {.closes = true};
+    struct finance_act act = {"gateway", "operator", "due"};
+    struct spend_sums total;
+    char name[256], path[512];
+    int64_t october_us;
+    kit_init(k);
+    cr_assert(clock_parse(SPAN("2026-10-01T08:00:00Z"), &october_us));
+    struct audit *a = kit_open(k, october_us);
+    for (int day = 0; day <= 40; day += 2) {
+        kit_admit(a, day, 1000, october_us + day * US_PER_DAY);
+        kit_settle(a, day, 1000, october_us + day * US_PER_DAY, october_us + day * US_PER_DAY + 5);
+    }
+    struct books_ask ask = {
+        .directory = k->directory, .month = "2026-10", .zone = zone_get("UTC"), .now_us = october_us + 41 * US_PER_DAY};
+    audit_close(a, ask.now_us);
+    cr_assert(books_close(&ask, &closed.records, &total, &k->why), "%s", k->why.at);
+    a = kit_open(k, ask.now_us);
+    for (int i = 0; i < 5000 && !finance_records_write(&closed.records, a, &act, ask.now_us, NULL, NULL); i++)
+        usleep(200);
+    audit_close(a, ask.now_us);
+    finance_records_free(&closed.records);
+    while (kit_segments(k) > 8)
+        unlink(kit_path(k, kit_segment(k, 0, name), path));
+}
+
+Test(cli_books, a_budget_without_an_end_agrees_with_its_log_after_retention) {
+    struct temp_folder t = temp_new();
+    struct port p;
+    struct kit k;
+    char out[4096];
+    make_cut_log(&k);
+    open_port(&p, "HTTP/1.1 200 OK\r\n\r\n{\"budgets\":[{\"level\":\"team\",\"scope\":\"legal\",\"period\":\"total\","
+                  "\"settled_nanousd\":21000},{\"level\":\"key\",\"scope\":\"key00001\",\"period\":\"total\","
+                  "\"settled_nanousd\":7000},{\"level\":\"organization\",\"scope\":\"organization\",\"period\":"
+                  "\"month\",\"settled_nanousd\":5000,\"period_from\":\"2026-11-01T00:00:00Z\",\"period_to\":"
+                  "\"2026-12-01T00:00:00Z\"}]}");
+    write_conf_of(&t, p.number, k.directory);
+    pthread_create(&p.thread, NULL, serve_ledger, &p);
+    cr_expect_eq(run(cli_spend, &t, "spend --check -c FILE", out), 0, "%s", out);
+    pthread_cancel(p.thread);
+    pthread_join(p.thread, NULL);
+    close(p.fd);
+    cr_expect_str_eq(out, "log and ledger agree: 3 budgets\n");
+    kit_fini(&k);
     temp_free(&t);
 }

@@ -33,7 +33,7 @@ struct bench {
 static void bench_open(struct bench *b, const struct random_model *m, const struct compute_ops *ops, int threads) {
     struct str why;
     str_init(&why, 1000);
-    struct compute_limits limits = {64, SEQUENCES * BLOCKS_A_SEQUENCE, 512, 512, threads, 0, 0};
+    struct compute_limits limits = {64, SEQUENCES * BLOCKS_A_SEQUENCE, 512, 512, threads, 0, 0, 0};
     *b = (struct bench){.ops = ops};
     b->model = model_open(m->directory, "auto", &why);
     cr_assert(b->model, "%s", why.at);
@@ -44,8 +44,8 @@ static void bench_open(struct bench *b, const struct random_model *m, const stru
             b->blocks[s][i] = used * 13 % (SEQUENCES * BLOCKS_A_SEQUENCE);
         b->block_tab[s] = b->blocks[s];
     }
-    b->batch = (struct batch){0,          b->ids,       b->pos, b->seq,  SEQUENCES, b->q_start,
-                              b->ctx_len, b->block_tab, 0,      b->want, {NULL, 0}, {NULL, 0}};
+    b->batch = (struct batch){0, b->ids,  b->pos,    b->seq,    SEQUENCES, b->q_start, b->ctx_len, b->block_tab,
+                              0, b->want, {NULL, 0}, {NULL, 0}, NULL};
     b->logits = calloc(512 * (size_t)m->shape.vocabulary, sizeof *b->logits);
     str_fini(&why);
 }
@@ -221,6 +221,6 @@ Test(compute, a_device_that_is_not_there_is_refused_by_name) {
     str_init(&why, 1000);
     cr_expect(compute_pick("auto", &why) && compute_pick("cpu", &why) && why.n == 0);
     cr_expect_null(compute_pick("gpu0", &why));
-    cr_expect_str_eq(why.at, "device: must be auto or cpu, not gpu0");
+    cr_expect_str_eq(why.at, "device: must be auto, cpu or cuda, not gpu0");
     str_fini(&why);
 }

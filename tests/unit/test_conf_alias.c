@@ -120,3 +120,11 @@ Test(conf_alias, a_canary_is_a_target_and_a_share) {
     cr_expect_str_eq(x->label, "feature");
     conf_drop(c);
 }
+
+Test(conf_alias, a_hedge_is_a_time_without_content) {
+    struct conf *c = load_good("backends: {a: {protocol: openai, url: \"http://h/v1\"}}\n"
+                               "aliases: {plain: a/m, slow: {ladder: [{targets: [a/m, a/n]}], hedge: {after: 20s}}}\n");
+    cr_expect_eq(c->aliases[0].hedge_us, 0);
+    cr_expect_eq(c->aliases[1].hedge_us, 20 * US_PER_S);
+    conf_drop(c);
+}

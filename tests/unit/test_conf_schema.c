@@ -51,7 +51,7 @@ Test(conf_schema, markdown_has_a_row_for_every_directive) {
     cr_expect(
         strstr(out.at, "| `max_body` | size, 1KiB to 512MiB | 32MiB | live | Largest request body (413 above). |\n"),
         "%s", out.at);
-    cr_expect(strstr(out.at, "| `ledger` | not supported yet | "));
+    cr_expect(strstr(out.at, "| `max_streams` | not supported yet | "));
     cr_expect(strstr(out.at, "| `node` | name |  | restart | "));
     cr_expect(strstr(out.at, "| `protocol` | openai, anthropic, decode | required | live | "));
     str_fini(&out);

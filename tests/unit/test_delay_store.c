@@ -95,14 +95,14 @@ Test(delay_store, rates_wait_and_give_back) {
     struct rate_op a = {.waiter = {on_wake}}, b = {.waiter = {on_wake}};
     later_init(&l);
     l.h.keys[0].limits.in_flight = 1;
-    cr_assert_eq(budget_rate(l.h.b, &l.h.keys[0], 5, HOUSE_NOW_US, &a), PROGRESS_WAIT);
-    cr_assert_eq(budget_rate(l.h.b, &l.h.keys[0], 5, HOUSE_NOW_US, &b), PROGRESS_WAIT);
+    cr_assert_eq(budget_rate(l.h.b, &l.h.conf, &l.h.keys[0], 5, HOUSE_NOW_US, &a), PROGRESS_WAIT);
+    cr_assert_eq(budget_rate(l.h.b, &l.h.conf, &l.h.keys[0], 5, HOUSE_NOW_US, &b), PROGRESS_WAIT);
     until_idle(&l);
     cr_assert(a.err == ERR_NONE && a.slip.open && b.err == ERR_RATE && !b.slip.open);
     budget_rate_end(l.h.b, &a.slip, 5, HOUSE_NOW_US);
     budget_rate_end(l.h.b, &a.slip, 5, HOUSE_NOW_US);
     cr_assert_not(a.slip.open);
-    cr_assert_eq(budget_rate(l.h.b, &l.h.keys[0], 5, HOUSE_NOW_US, &b), PROGRESS_WAIT);
+    cr_assert_eq(budget_rate(l.h.b, &l.h.conf, &l.h.keys[0], 5, HOUSE_NOW_US, &b), PROGRESS_WAIT);
     until_idle(&l);
     cr_assert_eq(b.err, ERR_NONE);
     budget_rate_end(l.h.b, &b.slip, 5, HOUSE_NOW_US);
@@ -153,7 +153,7 @@ Test(delay_store, freed_while_calls_wait) {
     ask(&l, 0, "a", 60, &op);
     until_idle(&l);
     (void)budget_settle(l.h.b, &op.lease, 60);
-    cr_assert_eq(budget_rate(l.h.b, &l.h.keys[0], 5, HOUSE_NOW_US, &rate), PROGRESS_WAIT);
+    cr_assert_eq(budget_rate(l.h.b, &l.h.conf, &l.h.keys[0], 5, HOUSE_NOW_US, &rate), PROGRESS_WAIT);
     later_fini(&l);
     cr_assert_eq(woken, 1, "the first hold and nobody else");
 }

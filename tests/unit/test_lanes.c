@@ -50,6 +50,77 @@ Test(lanes, a_call_cannot_take_away_a_tag_that_its_team_requires) {
     hand_free(h);
 }
 
+Test(lanes, a_key_may_require_tags_besides_its_team) {
+    static const char *zdr[] = {"zdr"};
+    struct conf_backend *a, *b;
+    struct hand *h = two_targets(&a, &b);
+    a->tags = require_eu;
+    a->n_tags = 1;
+    b->tags = tags_eu_zdr;
+    b->n_tags = 2;
+    h->team.require = require_eu;
+    h->team.n_require = 1;
+    h->key.require = zdr;
+    h->key.n_require = 1;
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_eq(h->plan.n, 1);
+    cr_expect_str_eq(hand_why_out(h, "first/m"), "no tag zdr");
+    cr_expect(!routing_permits(&h->needs, a) && routing_permits(&h->needs, b), "one rule for whoever sends a call");
+    h->needs.require = SPAN("mars");
+    cr_expect_not(routing_permits(&h->needs, b));
+    cr_expect_eq(hand_plan(h), ERR_TARGET_FORBIDDEN);
+    hand_free(h);
+}
+
+Test(lanes, a_backend_with_keys_of_other_teams_alone_is_permitted_to_nobody_else) {
+    static const char *billing[] = {"billing"};
+    struct hand *h = hand_new(1);
+    struct conf_backend *a = hand_backend(h, "first", 1);
+    cr_expect(routing_permits(&h->needs, a));
+    a->keys[0].teams = billing;
+    a->keys[0].n_teams = 1;
+    cr_expect_not(routing_permits(&h->needs, a));
+    a->n_keys = 0;
+    cr_expect(routing_permits(&h->needs, a), "one that takes no key is for all");
+    hand_free(h);
+}
+
+Test(lanes, policies_see_waits_calls_in_flight_and_what_this_call_would_cost) {
+    static const struct price dear = {.in = 2000000, .out = 2000000, .factor = FACTOR_ONE, .known = true},
+                              cheap = {.in = 1000000, .out = 1000000, .factor = FACTOR_ONE, .known = true};
+    struct conf_backend *a, *b;
+    struct hand *h = two_targets(&a, &b);
+    hand_model(h, a, "m")->price = &dear;
+    hand_model(h, b, "m")->price = &cheap;
+    h->rungs[0].policy = POLICY_COST;
+    h->needs.expected = (struct usage){.in = 1000, .out = 500};
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_str_eq(h->plan.choices[0].target, "second/m");
+    cr_expect_eq(h->plan.choices[0].facts.cost_nanousd, 1500000);
+    cr_expect_eq(h->plan.choices[1].facts.cost_nanousd, 3000000);
+    cr_expect_str_eq(h->plan.choices[0].why, "cheapest for this call");
+    cr_expect_eq(h->plan.choices[0].facts.latency_us, -1);
+
+    struct choice c = h->plan.choices[0];
+    h->rungs[0].policy = POLICY_LATENCY;
+    cr_assert(routing_begin(h->routing, &c, h->now_us));
+    routing_learn(h->routing, &h->conf, &c,
+                  &(struct lesson){.outcome = OUTCOME_OK, .stream = true, .waited_us = 700000}, h->now_us);
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_eq(hand_choice(h, "second/m")->facts.in_flight, 1);
+    cr_expect_eq(hand_choice(h, "second/m")->facts.latency_us, -1, "a stream's wait says nothing of a whole answer");
+    h->needs.stream = true;
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_eq(hand_choice(h, "second/m")->facts.latency_us, 700000);
+    cr_expect_eq(hand_choice(h, "second/m")->facts.cost_nanousd, -1, "nobody asks");
+    routing_learn(h->routing, &h->conf, &c,
+                  &(struct lesson){.outcome = OUTCOME_UNAVAILABLE, .stream = true, .waited_us = 900000}, h->now_us);
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_eq(hand_choice(h, "second/m")->facts.latency_us, 700000, "a refusal is no wait");
+    routing_end(h->routing, &c);
+    hand_free(h);
+}
+
 Test(lanes, another_dialect_is_a_boundary) {
     struct conf_backend *a, *b;
     struct hand *h = two_targets(&a, &b);

@@ -209,3 +209,136 @@ Test(override, the_file_stays_small_however_many_acts_there_are) {
     cr_expect(overrides_compact(h.o, &h.conf), "there is nothing to do");
     close_house(&h);
 }
+
+/* ---- other gateways ---- */
+
+struct lines {
+    int n;
+    char text[8][1024];
+};
+
+static void note_line(struct span line, void *user) {
+    struct lines *l = user;
+    cr_assert(l->n < 8 && line.n < sizeof l->text[0]);
+    snprintf(l->text[l->n++], sizeof l->text[0], "%.*s", SPAN_ARG(line));
+}
+
+/* All that one gateway wrote, taken by another in the order of `places`. */
+static void carry(const struct lines *from, struct house *to, const int *places, int n) {
+    for (int i = 0; i < n; i++)
+        cr_assert_eq(overrides_take(to->o, &to->conf, span_of(from->text[places[i]]), NOW_US), ERR_NONE);
+}
+
+static int turned;
+
+static bool always(const struct override *v, void *user) {
+    (void)v;
+    return *(bool *)user;
+}
+
+static void count_turn(const struct override *v, bool on, void *user) {
+    (void)v;
+    (void)user;
+    turned += on ? 1 : -1;
+}
+
+static void count_end(const struct override *v, void *user) {
+    (void)v;
+    (void)user;
+    turned += 100;
+}
+
+static void judge(struct house *h, bool stands, bool ends) {
+    struct override_judge j = {always, count_turn, count_end, ends, &stands};
+    turned = 0;
+    overrides_judge(h->o, &h->conf, NOW_US, &j);
+}
+
+Test(override, lines_of_another_gateway_give_the_same_in_any_order_and_any_number) {
+    static const int orders[][5] = {{0, 1, 2, 3, 3}, {3, 2, 1, 0, 0}, {2, 0, 3, 1, 2}, {1, 3, 0, 2, 1}};
+    struct house a, b;
+    struct lines lines = {0};
+    struct override v = lift("shift/smart", 500, 0), w = lift("pin/fast", 0, US_PER_DAY);
+    v.until_us = OVERRIDE_EVER_US;
+    snprintf(w.text, sizeof w.text, "openai/m");
+    open_house(&a);
+    overrides_on_line(a.o, note_line, &lines);
+    cr_assert(overrides_set(a.o, &a.conf, &v));
+    v.number = 900; /* the same instant: a clock that stands still */
+    cr_assert(overrides_set(a.o, &a.conf, &v) && overrides_set(a.o, &a.conf, &w));
+    cr_assert(overrides_end(a.o, &a.conf, w.name));
+    cr_assert_eq(lines.n, 4);
+    for (size_t i = 0; i < ARRAY_LEN(orders); i++) {
+        open_house(&b);
+        carry(&lines, &b, orders[i], 5);
+        cr_expect_null(overrides_find(b.o, "shift/smart", NOW_US), "dormant until it is judged");
+        judge(&b, true, true);
+        for (int again = 0; again < 2; again++) {
+            const struct override *got = overrides_find(b.o, "shift/smart", NOW_US + 400 * US_PER_DAY);
+            cr_assert_not_null(got, "order %zu", i);
+            cr_expect_eq(got->number, 900);
+            cr_expect_null(overrides_find(b.o, "pin/fast", NOW_US), "its end is not undone by its beginning");
+            cr_assert(start_again(&b, NOW_US), "%s", b.why.at);
+        }
+        struct lines back = {0};
+        overrides_lines(b.o, note_line, &back);
+        cr_expect_eq(back.n, 2, "what it knows it can tell, ended ones too");
+        close_house(&b);
+    }
+    cr_expect_eq(overrides_take(a.o, &a.conf, SPAN("{\"act\":\"revoke\",\"id\":\"x\"}"), NOW_US), ERR_INVALID);
+    cr_expect_eq(overrides_take(a.o, &a.conf, SPAN(""), NOW_US), ERR_INVALID);
+    close_house(&a);
+}
+
+Test(override, conf_wins_once_and_here_alone) {
+    struct house h;
+    struct lines lines = {0};
+    struct override v = lift("shift/smart", 500, US_PER_DAY), newer = lift("shift/smart", 700, US_PER_DAY);
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &v));
+    overrides_on_line(h.o, note_line, &lines);
+    judge(&h, true, true);
+    cr_expect_eq(turned, 1);
+    judge(&h, false, true);
+    cr_expect_eq(turned, 99, "off, and told once");
+    cr_expect_null(overrides_find(h.o, v.name, NOW_US));
+    judge(&h, true, true);
+    cr_expect_eq(turned, 0, "what conf ended does not come back with the old conf");
+    cr_assert(start_again(&h, NOW_US));
+    cr_expect_null(overrides_find(h.o, v.name, NOW_US));
+    overrides_lines(h.o, note_line, &lines);
+    cr_expect_eq(lines.n, 0, "other gateways have a conf of their own");
+    newer.since_us++;
+    cr_assert(overrides_set(h.o, &h.conf, &newer));
+    cr_expect_eq(overrides_find(h.o, v.name, NOW_US)->number, 700);
+    close_house(&h);
+}
+
+Test(override, what_another_gateway_set_on_another_conf_sleeps_until_conf_is_the_same) {
+    struct house h;
+    struct lines lines = {0};
+    struct override v = lift("shift/smart", 500, US_PER_DAY);
+    open_house(&h);
+    overrides_on_line(h.o, note_line, &lines);
+    cr_assert(overrides_set(h.o, &h.conf, &v));
+    close_house(&h);
+    open_house(&h);
+    carry(&lines, &h, (int[]){0}, 1);
+    judge(&h, false, true);
+    cr_expect_eq(turned, -1, "it is off, but not ended");
+    cr_expect_null(overrides_find(h.o, v.name, NOW_US));
+    judge(&h, true, true);
+    cr_expect_not_null(overrides_find(h.o, v.name, NOW_US), "the new conf has come here too");
+    close_house(&h);
+}
+
+Test(override, an_act_counts_although_another_gateways_clock_is_ahead) {
+    struct house h;
+    struct override ahead = lift("shift/smart", 500, US_PER_DAY), ours = lift("shift/smart", 100, US_PER_DAY);
+    ahead.since_us += 5 * US_PER_S;
+    open_house(&h);
+    cr_assert(overrides_set(h.o, &h.conf, &ahead) && overrides_set(h.o, &h.conf, &ours));
+    cr_assert(start_again(&h, NOW_US));
+    cr_expect_eq(overrides_find(h.o, "shift/smart", NOW_US)->number, 100);
+    close_house(&h);
+}

@@ -11,7 +11,7 @@
     { CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED }
 
 static enum err step(struct budget_house *h, int k, int64_t tokens, int64_t now_us, struct rate_op *op) {
-    cr_assert_eq(budget_rate(h->b, &h->keys[k], tokens, now_us, op), PROGRESS_DONE);
+    cr_assert_eq(budget_rate(h->b, &h->conf, &h->keys[k], tokens, now_us, op), PROGRESS_DONE);
     return op->err;
 }
 

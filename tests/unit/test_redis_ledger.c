@@ -236,6 +236,45 @@ Test(redis_ledger, a_log_that_is_written_again_is_spoken_for_by_its_own_process_
     stop_both(&q, &r);
 }
 
+/* A log that is read again does not say how much of a cost was beyond its hold. */
+Test(redis_ledger, overruns_of_a_life_before_count_with_those_of_the_next) {
+    struct process p, q;
+    struct hold_op a;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
+    process_settle(&p, &a.lease, 17);
+    cr_assert_eq(kit_account(&q, TEAM, "v"), 7);
+    process_stop(&p);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    house_limit(&p.h, LEVEL_TEAM, 100);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 17);
+    process_tick(&p);
+    cr_assert_eq(process_hold(&p, 0, "b", 10, &a), ERR_NONE);
+    process_settle(&p, &a.lease, 13);
+    cr_assert(kit_account(&q, TEAM, "v") == 10 && kit_account(&q, TEAM, "s") == 30);
+    stop_both(&p, &q);
+}
+
+Test(redis_ledger, what_is_charged_for_a_dead_process_is_shown_until_its_log_has_spoken) {
+    struct process p, q;
+    struct hold_op a, b;
+    two_with_limit(&p, &q, 100);
+    cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
+    cr_assert_eq(process_hold(&q, 0, "b", 5, &b), ERR_NONE);
+    process_stop(&p);
+    kit_pass(6 * US_PER_S, &q, NULL);
+    struct house_view v = house_look(&q.h, LEVEL_TEAM, kit.now_us);
+    cr_assert(v.found && v.v.charged_nanousd == 60 && v.v.held_nanousd == 65, "%ld of %ld", (long)v.v.charged_nanousd,
+              (long)v.v.held_nanousd);
+    process_start(&p, "one", WHEN_DOWN_REFUSE);
+    budget_replay(p.h.b, &p.h.conf, SPAN("key00001"), SPAN("search"), kit.now_us, 60);
+    kit_pass(3 * US_PER_S, &p, &q);
+    v = house_look(&q.h, LEVEL_TEAM, kit.now_us);
+    cr_assert(v.v.charged_nanousd == 0 && v.v.settled_nanousd == 60 && v.v.held_nanousd == 5);
+    process_settle(&q, &b.lease, 0);
+    stop_both(&p, &q);
+}
+
 /* A correction is made by one process, after it has read other logs too; it is told when it is made and after a restart. */
 Test(redis_ledger, a_correction_takes_back_once) {
     struct process p, q;

@@ -12,7 +12,7 @@ static void on_wake(struct waiter *w) {
 
 static enum err rate(struct process *p, int key, int64_t tokens, struct rate_op *op) {
     *op = (struct rate_op){.waiter.wake = on_wake};
-    if (budget_rate(p->h.b, &p->h.keys[key], tokens, kit.now_us, op) == PROGRESS_WAIT)
+    if (budget_rate(p->h.b, &p->h.conf, &p->h.keys[key], tokens, kit.now_us, op) == PROGRESS_WAIT)
         sync_redis_pump(&p->s);
     return op->err;
 }

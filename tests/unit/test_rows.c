@@ -27,10 +27,10 @@ Test(rows, lanes_add_up_by_target_and_key_and_one_open_is_open) {
     const struct span arrays[] = {
         SPAN("[" LANE("a/x", "\"k1\"", "closed", "\"tries\":5,\"failures\":1,\"in_flight\":2") "," LANE(
             "a/x", "null", "closed", "\"tries\":1,\"failures\":0,\"in_flight\":0") "]"),
-        SPAN("[" LANE("a/x", "\"k1\"", "open", "\"tries\":7,\"failures\":6,\"in_flight\":3") "]")};
+        SPAN("[" LANE("a/x", "\"k1\"", "open", "\"tries\":7,\"failures\":6,\"in_flight\":3,\"drained\":true") "]")};
     expect(rows_targets, arrays, ARRAY_LEN(arrays),
-           "[" LANE("a/x", "\"k1\"", "open", "\"tries\":12,\"failures\":7,\"in_flight\":5") "," LANE(
-               "a/x", "null", "closed", "\"tries\":1,\"failures\":0,\"in_flight\":0") "]");
+           "[" LANE("a/x", "\"k1\"", "open", "\"tries\":12,\"failures\":7,\"in_flight\":5,\"drained\":true") "," LANE(
+               "a/x", "null", "closed", "\"tries\":1,\"failures\":0,\"in_flight\":0,\"drained\":false") "]");
 }
 
 #define BUDGET(name, from, settled)                                                                                    \

@@ -243,7 +243,7 @@ Test(spend, refuses_by_name_what_it_does_not_know) {
         "spend DIR --by label:",
         "spend /nowhere",
         "spend DIR --month",
-        "spend DIR --by team,team,team,team,team,team,team,team,team",
+        "spend DIR --by team,key,team,key,team,key,team,key,team,key,team,key,team,key,team",
     };
     struct kit k;
     char *out;
