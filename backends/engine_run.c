@@ -209,6 +209,7 @@ bool engine_take(struct engine_run *r, struct event *out) {
         parts_close(&r->parts);
         out->parts = r->parts.at;
         out->n_parts = r->parts.n;
+        out->bits &= ~(unsigned)EVENT_SILENT; /* the closing tag alone said nothing */
     }
     if (is_over(r, c, &piece)) {
         end_choice(c);
