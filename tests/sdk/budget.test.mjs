@@ -3,7 +3,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import {
-  Gateway, KEY, OTHER_KEY, PROVIDER_KEY, call, chunk, completion, confOf, data, gate, house, json, mock, run, sha256, sse, teamOf, until, usual,
+  Gateway, KEY, OTHER_KEY, Redis, PROVIDER_KEY, call, chunk, completion, confOf, data, gate, house, json, mock, run, sha256, sse, teamOf, until, usual,
 } from './harness.mjs';
 
 const messages = [{ role: 'user', content: 'Hello' }];
@@ -548,4 +548,28 @@ test('a held call starves the rest: one key takes its share of a budget and no m
   await assertBalanced(g);
   await g.end();
   await up.stop();
+});
+
+test('over Redis, rates and hold are one question, and who is over a rate limit hears of that before anything else', { timeout: 60000 }, async () => {
+  const redis = await new Redis().start();
+  const h = await house(answer(1), dollars, { redis: { url: redis.url, timeout: '2s' }, hold: { ...wide, slice: '0%' } },
+    { rate_limits: { requests_per_minute: 4 }, max_cost_per_call: '5 USD', budgets: month(20) });
+  await until(async () => (await (await h.g.admin('/readyz')).json()).ledger === 'redis', 'the ledger to open', 15000);
+  const said = async (headers, most) => {
+    const r = await h.g.chat({ messages, max_tokens: most }, headers);
+    return [r.status, (await r.json()).error?.code];
+  };
+  assert.deepEqual(await said({}, 1), [200, undefined]);
+  assert.equal(await h.g.metric('ledger_steps_total'), 1, 'one hold was asked');
+  const text = await (await h.g.admin('/metrics')).text();
+  assert.match(text, /ledger_steps_total\{what="rate",way="with_hold"\} 1\n/);
+  assert.match(text, /ledger_steps_total\{what="rate",way="asked"\} 0\n/);
+  assert.deepEqual(await said({ 'x-tollgate-require': 'nowhere' }, 1), [403, 'no_permitted_target']);
+  assert.deepEqual(await said({}, 6), [402, 'budget_exceeded']);
+  assert.deepEqual(await said({}, 1), [200, undefined]);
+  for (const [headers, most] of [[{ 'x-tollgate-require': 'nowhere' }, 1], [{}, 6], [{}, 1]])
+    assert.deepEqual(await said(headers, most), [429, 'rate_limit_exceeded']);
+  await assertBalanced(h.g);
+  await h.end();
+  await redis.end();
 });
