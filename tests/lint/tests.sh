@@ -54,7 +54,6 @@ backends/openai_write.c test_answer_writer.c written answers are read again
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
 gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
-gateway/cli/adapter.c test_arguments.c its words; what it tells is seen by tests/sdk/adapter-verbs.test.mjs
 gateway/admin/admin_compare.c test_decode_adapters.c what it asks of the engine; its figures by the same
 backends/engine_form.c test_engine.c what is wished is read, or refused, with the rest of a call
 backends/openai_logprobs.c test_answer_writer.c written by the writer; both forms are seen by tests/sdk/engine-forms.test.mjs
