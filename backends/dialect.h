@@ -108,6 +108,7 @@ struct reader {
     enum usage_tier tier;                           /* as the answer says so far */
     int64_t sequence;                               /* Responses: the last sequence_number */
     struct str begun;                               /* Responses: the response object as it began */
+    struct response_items *items;                   /* Responses: owned; NULL: none yet */
     int64_t open_block;                             /* Anthropic: the index of the open block, plus 1; 0: none */
     struct reader_tool tools[READER_TOOLS_MAX];     /* last: written as far as n_tools counts, and not touched beyond */
 };
@@ -128,6 +129,14 @@ struct typed_event {
 };
 enum err reader_typed(struct reader *r, struct json v, const struct typed_event *rows, size_t n, struct event *out,
                       bool *known, const char **why);
+/* responses_items.c: what a stream of the Responses API has said, for the end of one that is cut. */
+void response_items_open(struct reader *r, struct json v); /* response.output_item.added */
+void response_items_close(struct reader *r, struct json v);
+void response_items_see(struct reader *r, struct json v); /* every event */
+void response_items_free(struct response_items *t);
+/* Events that close what is open, a line each; returns the last sequence_number. */
+int64_t response_items_end(const struct reader *r, struct str *frames);
+void response_items_put(const struct reader *r, struct str *out);           /* all items, as an array */
 struct reader_tool *reader_tool(struct reader *r, int choice, int key);     /* NULL: not known */
 struct reader_tool *reader_tool_new(struct reader *r, int choice, int key); /* NULL: too many */
 int64_t usage_tok(struct json object, const char *name, int64_t otherwise);

@@ -1,50 +1,53 @@
-/* The room: hit, lead or join, and leads that end. Always true here: at most one lead a key; a lead ends exactly once, by
- * cache_keep or cache_drop; only a lead keeps, so what a no-store call fetched is never kept. */
-#include "cache/store.h"
+/* The room's door: what is asked for goes to flight.c and comes back as hit, lead or join; leads end here. Always true
+ * here: at most one lead a key; a lead ends exactly once, by cache_keep or cache_drop; only a lead keeps, so what a
+ * no-store call fetched is never kept. */
+#include "cache/flight.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-struct cache {
-    const struct store_ops *ops;
-    void *store;      /* owned */
-    struct map leads; /* key -> struct cache_lead * */
-    uint64_t hits, misses, joined, kept;
-};
-
-struct cache_lead {
-    struct cache *cache;
-    uint8_t key[SHA256_BYTES];
-    void *published; /* the leader's; NULL: nothing to join yet, or no more */
-};
-
-/* One look-up, from the call to its answer. */
-struct search {
-    struct store_op store; /* first member: a store wakes it */
-    struct cache *cache;
-    struct cache_op *op; /* the caller's: it stays where it is until it is woken */
-    bool no_find, no_keep;
-    int64_t max_age_us;
-};
 
 struct cache *cache_new_on(const struct store_ops *ops, void *store) {
     struct cache *c = xcalloc(1, sizeof *c);
     c->ops = ops;
     c->store = store;
-    map_init(&c->leads);
+    map_init(&c->flights);
+    list_init(&c->all);
+    list_init(&c->look_ups);
     return c;
 }
 
 struct cache *cache_new(int64_t size_bytes) {
-    return cache_new_on(&memory_store, memory_store_new(size_bytes));
+    return cache_new_on(&stack_store, stack_store_new(size_bytes));
+}
+
+void cache_share(struct cache *c, struct redis *r, int64_t timeout_us, enum conf_cache_store where) {
+    if (c->ops != &stack_store) /* a test's own */
+        return;
+    c->timeout_us = timeout_us;
+    stack_store_share(c->store, r, timeout_us, where);
+}
+
+/* Look-ups whose callers went away with the house. */
+static void drop_look_ups(struct cache *c) {
+    for (struct link *k; (k = list_first(&c->look_ups));) {
+        struct search *s = container_of(k, struct search, in_all);
+        search_give_back(s);
+        search_free(s);
+    }
+    for (struct link *k; (k = list_first(&c->all));) {
+        struct cache_lead *f = container_of(k, struct cache_lead, in_all);
+        assert(f->state != FLIGHT_LED); /* its leader would end it in freed memory */
+        list_init(&f->waiting);
+        flight_end(f);
+    }
 }
 
 void cache_free(struct cache *c) {
     if (!c)
         return;
-    assert(c->leads.n == 0); /* a leader would end its lead in freed memory */
+    drop_look_ups(c);
     c->ops->free(c->store);
-    map_fini(&c->leads);
+    map_fini(&c->flights);
     free(c);
 }
 
@@ -52,74 +55,38 @@ void cache_resize(struct cache *c, int64_t size_bytes) {
     c->ops->resize(c->store, size_bytes);
 }
 
-static struct cache_lead *lead_new(struct cache *c, const uint8_t key[SHA256_BYTES]) {
-    struct cache_lead *lead = xcalloc(1, sizeof *lead);
-    lead->cache = c;
-    memcpy(lead->key, key, SHA256_BYTES);
-    map_put(&c->leads, span_from(key, SHA256_BYTES), lead);
-    return lead;
-}
-
-static void lead_end(struct cache_lead *lead) {
-    map_remove(&lead->cache->leads, span_from(lead->key, SHA256_BYTES));
-    free(lead);
-}
-
-/* An entry older than the caller wants is as good as none. */
-static const struct cache_entry *young_enough(const struct search *s) {
-    const struct cache_entry *e = s->store.entry;
-    if (!e || s->store.now_us - e->kept_us <= s->max_age_us)
-        return e;
-    entry_drop(e);
-    return NULL;
-}
-
-static void decide(struct search *s) {
-    struct cache *c = s->cache;
-    struct cache_op *op = s->op;
-    struct cache_lead *lead = map_find(&c->leads, span_from(s->store.key, SHA256_BYTES));
-    op->entry = young_enough(s);
-    op->lead = NULL;
-    op->published = NULL;
-    if (op->entry) {
-        op->result = CACHE_HIT;
-        c->hits++;
-    } else if (!s->no_find && lead && lead->published) {
-        op->result = CACHE_JOIN;
-        op->published = lead->published;
-        c->joined++;
-    } else {
-        op->result = CACHE_LEAD;
-        op->lead = lead || s->no_keep ? NULL : lead_new(c, s->store.key);
-        c->misses++;
+void cache_tick(struct cache *c, int64_t mono_us) {
+    for (struct link *k = list_first(&c->all), *next; k; k = next) {
+        next = list_next(&c->all, k);
+        flight_tick(container_of(k, struct cache_lead, in_all), mono_us);
     }
 }
 
-static void on_found(struct waiter *w) {
-    struct search *s = (struct search *)(void *)w;
-    struct waiter *asker = &s->op->waiter;
-    decide(s);
-    free(s);
-    asker->wake(asker);
+enum progress cache_find(struct cache *c, const struct cache_rule *rule, int64_t now_us, struct cache_op *op) {
+    assert(rule->may && rule->n_parts <= CACHE_PARTS_MAX && (!rule->n_parts || op->parts));
+    op->entry = NULL;
+    op->lead = NULL;
+    op->published = NULL;
+    struct search *s = search_new(c, rule, now_us, op);
+    op->inside = s;
+    s->calling = true;
+    search_run(s, !rule->no_find);
+    s->calling = false;
+    if (!s->over)
+        return PROGRESS_WAIT;
+    search_free(s);
+    return PROGRESS_DONE;
 }
 
-enum progress cache_find(struct cache *c, const struct cache_rule *rule, int64_t now_us, struct cache_op *op) {
-    struct search *s = xcalloc(1, sizeof *s);
-    assert(rule->may);
-    *s = (struct search){
-        .store = {.waiter = {on_found}, .now_us = now_us},
-        .cache = c,
-        .op = op,
-        .no_find = rule->no_find,
-        .no_keep = rule->no_keep,
-        .max_age_us = rule->max_age_us,
-    };
-    memcpy(s->store.key, rule->key, SHA256_BYTES);
-    if (!rule->no_find && c->ops->find(c->store, &s->store) == PROGRESS_WAIT)
-        return PROGRESS_WAIT;
-    decide(s);
-    free(s);
-    return PROGRESS_DONE;
+bool cache_leave(struct cache *c, struct cache_op *op) {
+    struct search *s = op->inside;
+    (void)c;
+    if (!s || !s->flight || (s == s->flight->owner && s->flight->asked_us))
+        return false;
+    flight_leave(s->flight, s);
+    search_give_back(s);
+    search_free(s);
+    return true;
 }
 
 void cache_entry_drop(struct cache *c, const struct cache_entry *e) {
@@ -136,27 +103,36 @@ void cache_withdraw(struct cache_lead *lead) {
     lead->published = NULL;
 }
 
-void cache_keep(struct cache *c, struct cache_lead *lead, struct span bytes, int64_t ttl_us, int64_t now_us) {
-    assert(lead->cache == c);
-    if (bytes.n <= CACHE_ENTRY_MAX && ttl_us > 0) {
-        c->ops->keep(c->store, lead->key, bytes, ttl_us, now_us);
-        c->kept++;
-    }
-    lead_end(lead);
+/* Sums of times, of which conf's are at most a year, do not overflow. */
+static void keep_one(struct cache *c, const uint8_t key[SHA256_BYTES], const struct cache_rule *rule, struct span bytes,
+                     int64_t now_us) {
+    int64_t until_us = now_us + rule->ttl_us;
+    if (!bytes.at || bytes.n > CACHE_ENTRY_MAX || rule->ttl_us <= 0)
+        return;
+    const struct cache_entry *e = entry_new(bytes, now_us, until_us, until_us + rule->stale_us);
+    c->ops->keep(c->store, key, e, now_us);
+    entry_drop(e);
+    c->stats.kept++;
+}
+
+void cache_keep(struct cache *c, struct cache_lead *lead, const struct cache_rule *rule, const struct span *bytes,
+                int64_t now_us) {
+    assert(lead->cache == c && lead->state == FLIGHT_LED);
+    for (size_t i = 0; i < rule->n_parts; i++)
+        keep_one(c, rule->parts[i], rule, bytes[i], now_us);
+    if (!rule->n_parts)
+        keep_one(c, lead->key, rule, bytes[0], now_us);
+    flight_end(lead);
 }
 
 void cache_drop(struct cache *c, struct cache_lead *lead) {
-    assert(lead->cache == c);
-    lead_end(lead);
+    assert(lead->cache == c && lead->state == FLIGHT_LED);
+    flight_end(lead);
 }
 
 void cache_stats(const struct cache *c, struct cache_stats *out) {
-    *out = (struct cache_stats){
-        .hits = c->hits,
-        .misses = c->misses,
-        .joined = c->joined,
-        .kept = c->kept,
-        .leads = (int64_t)c->leads.n,
-    };
+    *out = c->stats;
+    for (struct link *k = list_first(&c->all); k; k = list_next(&c->all, k))
+        out->leads += container_of(k, struct cache_lead, in_all)->state == FLIGHT_LED;
     c->ops->count(c->store, out);
 }

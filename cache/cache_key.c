@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
-#define KEY_FORM "tollgate cache key 1" /* to be counted up whenever the key is made in another way */
+/* To be counted up whenever keys are made in another way. */
+#define KEY_FORM "tollgate cache key 2"
+#define PART_FORM "tollgate cache part 1"
 
 /* Members of the outermost object that change no answer. `store` is one only when it is false. */
 static const char *const neutral[] = {"stream",   "stream_options",    "user",
@@ -30,12 +32,14 @@ static void add_prompt_cache_name(struct skips *s, struct span raw_name) {
         s->names[s->n++] = text;
 }
 
-static void find_skips(struct json body, struct skips *s) {
+static void find_skips(struct json body, const char *list, struct skips *s) {
     struct json_walk w;
     struct span name;
     struct json value;
     for (size_t i = 0; i < ARRAY_LEN(neutral); i++)
         s->names[s->n++] = neutral[i];
+    if (list)
+        s->names[s->n++] = list;
     if (json_get(body, "store").kind == JSON_FALSE)
         s->names[s->n++] = "store";
     json_walk_init(&w, body);
@@ -55,12 +59,13 @@ static void add_field(struct sha256 *s, struct span text) {
     sha256_add(s, text);
 }
 
-static const char *add_canonical(struct json body, struct sha256 *key) {
+/* `list`: a member that is left out; NULL: none. */
+static const char *add_canonical(struct json body, const char *list, struct sha256 *key) {
     struct skips skips = {.n = 0};
     struct str text;
     arena_init(&skips.arena, SKIP_BYTES_MAX);
     str_init(&text, 4 * (size_t)KEY_BODY_MAX); /* escapes and numbers may grow in canonical form */
-    find_skips(body, &skips);
+    find_skips(body, list, &skips);
     bool good = json_canonical(body, skips.names, skips.n, NULL, 0, &text);
     const char *why = good ? NULL : text.over ? "too_large" : "duplicate_key";
     if (good)
@@ -70,14 +75,14 @@ static const char *add_canonical(struct json body, struct sha256 *key) {
     return why;
 }
 
-static const char *add_body(struct json body, struct sha256 *key) {
+static const char *add_body(struct json body, const char *list, struct sha256 *key) {
     if (!marker_suspected(body.raw))
-        return add_canonical(body, key);
+        return add_canonical(body, list, key);
     struct str plain;
     str_init(&plain, body.raw.n + 1);
     const char *why = "duplicate_key";
     if (marker_strip(body, &plain))
-        why = plain.over ? "too_large" : add_canonical((struct json){JSON_OBJECT, str_span(&plain)}, key);
+        why = plain.over ? "too_large" : add_canonical((struct json){JSON_OBJECT, str_span(&plain)}, list, key);
     str_fini(&plain);
     return why;
 }
@@ -143,19 +148,49 @@ static bool is_large(const struct cache_ask *ask) {
     return commas > KEY_COMMAS_MAX;
 }
 
-const char *key_make(const struct cache_ask *ask, uint8_t out[SHA256_BYTES]) {
+/* Of all that the call says, save the member `list`. */
+static const char *digest_call(const struct cache_ask *ask, const char *form, const char *list,
+                               uint8_t out[SHA256_BYTES]) {
     if (ask->body.kind != JSON_OBJECT)
         return "no_object";
     if (is_large(ask))
         return "too_large";
     struct sha256 *key = sha256_new();
-    add_field(key, SPAN(KEY_FORM));
+    add_field(key, span_of(form));
     add_field(key, span_of(ask->scope));
     add_field(key, span_of(ask->endpoint));
     add_field(key, span_of(ask->dialect));
     add_field(key, span_from(ask->ladder, SHA256_BYTES));
     add_headers(ask, key);
-    const char *why = add_body(ask->body, key);
+    const char *why = add_body(ask->body, list, key);
     sha256_end(key, out);
     return why;
+}
+
+const char *key_make(const struct cache_ask *ask, uint8_t out[SHA256_BYTES]) {
+    return digest_call(ask, KEY_FORM, NULL, out);
+}
+
+/* Text: the digest of all that the parts share, which is 32 bytes, and the part itself. */
+static const char *part_key(struct sha256 *s, const uint8_t shared[SHA256_BYTES], struct json element,
+                            uint8_t out[SHA256_BYTES]) {
+    struct str text;
+    str_init(&text, SHA256_BYTES + 4 * (size_t)KEY_BODY_MAX);
+    str_put(&text, span_from(shared, SHA256_BYTES));
+    bool good = json_canonical(element, NULL, 0, NULL, 0, &text);
+    if (good)
+        sha256_one(s, str_span(&text), out);
+    str_fini(&text);
+    return good ? NULL : "too_large";
+}
+
+bool cache_part_keys(const struct cache_ask *ask, const char *list, const struct json *elements, size_t n,
+                     uint8_t (*keys)[SHA256_BYTES], const char **why) {
+    uint8_t shared[SHA256_BYTES];
+    *why = digest_call(ask, PART_FORM, list, shared);
+    struct sha256 *s = sha256_new();
+    for (size_t i = 0; i < n && !*why; i++)
+        *why = part_key(s, shared, elements[i], keys[i]);
+    sha256_free(s);
+    return !*why;
 }

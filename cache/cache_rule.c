@@ -2,6 +2,9 @@
  * alias (embeddings: unless the operator said otherwise) and the call is deterministic by what it says itself; what a
  * call leaves unsaid is never taken for deterministic. */
 #include "cache/cache_key.h"
+#include "gateway/base/clock.h"
+
+#define PATIENCE_MAX_US (30 * US_PER_S) /* with the leader of another process */
 
 static bool is_on(const struct cache_ask *ask) {
     if (ask->alias->cache.said)
@@ -34,6 +37,11 @@ static const char *why_not(const struct cache_ask *ask) {
     return why_sampled(ask);
 }
 
+/* Whoever has waited for another process in vain needs time for a try of its own. */
+static int64_t patience_us(const struct conf_alias *alias) {
+    return alias->deadline_us / 2 < PATIENCE_MAX_US ? alias->deadline_us / 2 : PATIENCE_MAX_US;
+}
+
 bool cache_may(const struct cache_ask *ask) {
     return !why_not(ask);
 }
@@ -46,6 +54,8 @@ void cache_decide(const struct conf *conf, const struct cache_ask *ask, struct c
         .no_keep = control.no_store,
         .max_age_us = control.max_age_us,
         .ttl_us = ask->alias->cache.ttl_us > 0 ? ask->alias->cache.ttl_us : conf->cache.ttl_us,
+        .stale_us = control.no_cache ? 0 : conf->cache.stale_us,
+        .patience_us = patience_us(ask->alias),
     };
     if (!out->why && control.no_cache && control.no_store)
         out->why = "cache_control";

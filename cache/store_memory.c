@@ -12,7 +12,6 @@ struct node {
     struct link link; /* in recent */
     uint8_t key[SHA256_BYTES];
     const struct cache_entry *entry; /* counted */
-    int64_t expires_us;
 };
 
 struct memory {
@@ -53,37 +52,38 @@ static void shrink_to(struct memory *m, int64_t bytes) {
     }
 }
 
-static enum progress memory_find(void *store, struct store_op *op) {
-    struct memory *m = store;
-    struct node *n = map_find(&m->by_key, key_span(op->key));
-    op->entry = NULL;
+/* What is there under one key, counted; NULL: nothing, or it is to be forgotten. */
+static const struct cache_entry *find_one(struct memory *m, const uint8_t key[SHA256_BYTES], int64_t now_us) {
+    struct node *n = map_find(&m->by_key, key_span(key));
     if (!n)
-        return PROGRESS_DONE;
-    if (op->now_us >= n->expires_us) {
+        return NULL;
+    if (now_us >= n->entry->drop_us) {
         forget(m, n);
-        return PROGRESS_DONE;
+        return NULL;
     }
     list_remove(&m->recent, &n->link);
     list_append(&m->recent, &n->link);
-    entry_take(n->entry);
-    op->entry = n->entry;
+    return entry_take(n->entry);
+}
+
+static enum progress memory_find(void *store, struct store_op *op) {
+    for (size_t i = 0; i < op->n; i++)
+        op->entries[i] = find_one(store, op->keys[i], op->now_us);
     return PROGRESS_DONE;
 }
 
-static void memory_keep(void *store, const uint8_t key[SHA256_BYTES], struct span bytes, int64_t ttl_us,
-                        int64_t now_us) {
+static void memory_keep(void *store, const uint8_t key[SHA256_BYTES], const struct cache_entry *e, int64_t now_us) {
     struct memory *m = store;
-    int64_t cost = (int64_t)bytes.n + NODE_COST;
+    int64_t cost = (int64_t)e->bytes.n + NODE_COST;
     struct node *before = map_find(&m->by_key, key_span(key));
     if (before)
         forget(m, before);
-    if (cost > m->size_bytes)
+    if (cost > m->size_bytes || now_us >= e->drop_us)
         return;
     shrink_to(m, m->size_bytes - cost);
     struct node *n = xcalloc(1, sizeof *n);
     memcpy(n->key, key, SHA256_BYTES);
-    n->entry = entry_new(bytes, now_us);
-    n->expires_us = ttl_us < INT64_MAX - now_us ? now_us + ttl_us : INT64_MAX;
+    n->entry = entry_take(e);
     map_put(&m->by_key, key_span(key), n);
     list_append(&m->recent, &n->link);
     m->used_bytes += cost;
@@ -97,9 +97,9 @@ static void memory_resize(void *store, int64_t size_bytes) {
 
 static void memory_count(const void *store, struct cache_stats *into) {
     const struct memory *m = store;
-    into->evicted = m->evicted;
-    into->bytes = m->used_bytes;
-    into->entries = (int64_t)m->recent.n;
+    into->evicted += m->evicted;
+    into->bytes += m->used_bytes;
+    into->entries += (int64_t)m->recent.n;
 }
 
 static void memory_free(void *store) {

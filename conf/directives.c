@@ -204,14 +204,14 @@ static const struct directive hold_rows[] = {
 static const struct section hold_section = {.name = "hold", ROWS(hold_rows), .size = sizeof(struct conf)};
 
 static const struct directive cache_rows[] = {
-    {"store", TYPE_WORD, 0, .offset = NOWHERE, .fallback = "memory", WORDS("memory", "!redis", "!both"),
-     .prose = "Where answers are kept."},
+    {"store", TYPE_WORD, 0, AT(conf, cache.store), .fallback = "memory", WORDS("memory", "redis", "both"),
+     .prose = "Where answers are kept; both: in memory in front of Redis."},
     {"size", TYPE_SIZE, 0, AT(conf, cache.size_bytes), .fallback = "256MiB", .min = 0, .max = 1024 * GIB,
      .prose = "Memory of the cache; 0 keeps nothing."},
     {"ttl", TYPE_DURATION, 0, AT(conf, cache.ttl_us), .fallback = "1h", .min = S, .max = 365 * US_PER_DAY,
      .prose = "How long an answer may be given again."},
-    {"stale_if_error", TYPE_DURATION, YET_ABOVE, .offset = NOWHERE, .fallback = "0", .min = 0, .max = 0,
-     .prose = "How long an expired answer may stand in for a failed call."},
+    {"stale_if_error", TYPE_DURATION, 0, AT(conf, cache.stale_us), .fallback = "0", .min = 0, .max = 365 * US_PER_DAY,
+     .prose = "How long an expired answer may stand in for a failed call; 0: never."},
 };
 static const struct section cache_section = {.name = "cache", ROWS(cache_rows), .size = sizeof(struct conf)};
 static const struct directive responses_rows[] = {

@@ -155,6 +155,8 @@ void root_done(struct reader *r, const struct node *n, void *into) {
     }
     check_listen(r, listen);
     check_workers(r, n);
+    if (c->cache.store != CACHE_IN_MEMORY && !node_get(n, "redis"))
+        problem_at(r->report, node_get(node_get(n, "cache"), "store"), "a cache in Redis needs redis.url");
     if (!c->node)
         c->node = host_name(&c->arena);
     for (size_t i = 0; i < c->n_aliases; i++)

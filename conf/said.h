@@ -113,6 +113,8 @@ struct conf_rung {
     unsigned only_for; /* REASON_BITs */
 };
 
+enum conf_cache_store { CACHE_IN_MEMORY, CACHE_IN_REDIS, CACHE_IN_BOTH };
+
 struct conf_cache_rule {
     bool said; /* false: off, but on for embeddings */
     bool enabled;
@@ -372,7 +374,9 @@ struct conf {
         int64_t slice, max_share_key, max_share_team; /* over FACTOR_ONE; slice 0: none */
     } hold;
     struct {
+        int store; /* enum conf_cache_store */
         int64_t size_bytes, ttl_us;
+        int64_t stale_us; /* how long past its ttl an answer may stand in for a failed call; 0: never */
     } cache;
     struct {
         int64_t budget; /* over FACTOR_ONE: tries within a rung as a share of recent traffic */

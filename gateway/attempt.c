@@ -343,7 +343,7 @@ static enum walk give_up(struct request *r) {
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
     if (outcome == OUTCOME_NO_SLOT)
         snprintf(r->message, sizeof(r->message), NO_SLOT_TEXT);
-    return refuse(r, told[outcome]);
+    return refuse_or_stale(r, told[outcome]);
 }
 
 /* Back-off grows with each try in one rung, with jitter, so that an outage is not hammered. */

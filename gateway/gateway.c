@@ -124,6 +124,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     keeper_tick(g, now_us);
     keys_tick(g, now_us);
     shared_tick(g, now_us);
+    cache_tick(g->cache, now_us);
     content_tick(g);
     alerts_tick(g, now_us);
     budget_tick(g->budget, clock_wall_us());

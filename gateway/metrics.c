@@ -75,7 +75,7 @@ static void print_counter(const struct metrics *m, size_t which, struct str *out
     for (struct map_entry *e = map_next(&m->series[which], NULL); e; e = map_next(&m->series[which], e)) {
         char text[MONEY_TEXT_MAX];
         int64_t value = *(int64_t *)e->value;
-        if (which == METRIC_COST || which == METRIC_OVERRUN)
+        if (which == METRIC_COST || which == METRIC_SAVED || which == METRIC_OVERRUN)
             money_text(value, text);
         else
             snprintf(text, sizeof(text), "%" PRId64, value);
@@ -99,6 +99,11 @@ static void print_histogram(const struct metrics *m, size_t which, struct str *o
 static void print_gauge(struct str *out, const char *name, const char *help, int64_t value) {
     print_head(out, name, help, "gauge");
     str_printf(out, "tollgate_%s %" PRId64 "\n", name, value);
+}
+
+static void print_total(struct str *out, const char *name, const char *help, uint64_t value) {
+    print_head(out, name, help, "counter");
+    str_printf(out, "tollgate_%s %" PRIu64 "\n", name, value);
 }
 
 struct lane_print {
@@ -143,6 +148,8 @@ static void print_cache(const struct gateway *g, struct str *out) {
     cache_stats(g->cache, &stats);
     print_gauge(out, "cache_bytes", "Bytes of kept answers.", stats.bytes);
     print_gauge(out, "cache_entries", "Kept answers.", stats.entries);
+    print_total(out, "cache_redis_faults_total", "Commands of the cache that Redis did not answer.", stats.faults);
+    print_total(out, "cache_rejected_total", "Values in Redis that were not what was kept there.", stats.rejected);
 }
 
 static void print_engines(const struct gateway *g, struct str *out) {
@@ -218,7 +225,7 @@ static bool cut_name(struct span series, const char *name, struct span *rest) {
 }
 
 static void restore_counter(struct metrics *m, size_t which, struct span rest, __int128 nano) {
-    bool money = which == METRIC_COST || which == METRIC_OVERRUN;
+    bool money = which == METRIC_COST || which == METRIC_SAVED || which == METRIC_OVERRUN;
     if (rest.n > 2 && rest.at[0] == '{')
         metrics_add(m, which, (int64_t)(money ? nano : nano / NANO), "%.*s", (int)(rest.n - 2), rest.at + 1);
 }

@@ -100,21 +100,6 @@ static int64_t list_cost(const struct request *r) {
     return cost != r->cost_nanousd ? cost : 0;
 }
 
-/* What an answer that nobody was asked for would have cost now, at the target that gave it. */
-static int64_t saved(const struct request *r) {
-    bool ours = !r->cache_word || (strcmp(r->cache_word, "hit") != 0 && strcmp(r->cache_word, "shared") != 0);
-    struct span model, backend = SPAN_NONE;
-    if (ours || !r->answer)
-        return 0;
-    model = span_of(r->answer->target);
-    span_cut(&model, '/', &backend);
-    const struct conf_backend *b = conf_find_backend(r->conf, backend);
-    if (!b)
-        return 0;
-    struct price price = conf_price(r->conf, b, model, clock_wall_us());
-    return price_cost(&price, &r->relayed);
-}
-
 uint64_t record_hold(struct request *r) {
     const char *plan[PLAN_MAX];
     int64_t now_us = clock_wall_us();
@@ -180,7 +165,7 @@ uint64_t record_settle(struct request *r) {
                                   .price_digest = r->price.known ? r->price.digest : NULL,
                                   .cost_nanousd = r->cost_nanousd,
                                   .list_nanousd = list_cost(r),
-                                  .saved_nanousd = saved(r),
+                                  .saved_nanousd = r->saved_nanousd,
                                   .hold_nanousd = r->hold.lease.nanousd,
                                   .estimated = r->estimated,
                                   .overrun = r->overrun,

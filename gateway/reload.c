@@ -27,6 +27,7 @@ void gateway_swap(struct gateway *g, struct conf *next, const char *what) {
     g->conf = next;
     front_set_limits(g->front, &limits);
     cache_resize(g->cache, next->cache.size_bytes);
+    cache_share(g->cache, g->redis, next->redis.timeout_us, (enum conf_cache_store)next->cache.store);
     log_setup((enum log_level)next->log_level, (enum log_format)next->log_format);
     keeper_conf_changed(g);
     watch_conf_changed(g, strcmp(what, "reloaded") == 0);

@@ -75,7 +75,7 @@ static void put_route(struct fields *f, const struct request *r) {
         put(f, "x-tollgate-cache", "bypass; reason=%s", r->cache_rule.why ? r->cache_rule.why : "off");
     else
         put_text(f, "x-tollgate-cache", r->cache_word);
-    if (strcmp(r->cache_word, "hit") == 0)
+    if (strcmp(r->cache_word, "hit") == 0 || kept_is_stale(r))
         put(f, "age", "%" PRId64, r->cache_age_us / US_PER_S);
 }
 

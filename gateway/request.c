@@ -209,6 +209,7 @@ void request_run(struct request *r) {
     enum walk walk = WALK_MORE;
     while (walk == WALK_MORE) {
         request_client_gone(r);
+        kept_leave(r);
         enum err e = stopped(r);
         walk = e ? refuse(r, e) : states[r->state].step(r);
     }

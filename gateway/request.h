@@ -132,7 +132,7 @@ struct request {
     enum reason down;  /* why a better rung was passed over; REASON_N: it was not */
     struct cache_rule cache_rule;
     struct cache_op cache;
-    const char *cache_word; /* "hit", "miss", "shared", "bypass" */
+    const char *cache_word; /* "hit", "miss", "shared", "stale", "bypass" */
     int64_t cache_age_us;
     struct price price; /* of the choice that is being tried */
     struct bound bound; /* what is held for it: of a stream that is held in parts, so far */
@@ -181,7 +181,7 @@ struct request {
     bool no_retry;            /* x-should-retry: false */
     /* SETTLE .. */
     struct usage usage;
-    int64_t cost_nanousd;
+    int64_t cost_nanousd, saved_nanousd;
     bool estimated, overrun;
     struct audit_op settled;
     const char *content_type;    /* of a whole reply */
@@ -236,6 +236,17 @@ enum walk refuse_saying(struct request *r, enum err e, const char *format, ...) 
 #define X(name, word, next) enum walk step_##word(struct request *r);
 STATE_TABLE(X)
 #undef X
+
+/* gateway/kept.c: answers that are given again. */
+enum walk refuse_or_stale(struct request *r,
+                          enum err e);    /* an expired answer, if there is one, instead of the failure */
+bool kept_gives(const struct request *r); /* its answer is one that was kept, or another request's */
+bool kept_is_stale(const struct request *r);
+int64_t kept_saved_nanousd(const struct request *r); /* what it would have cost */
+void kept_leave(struct request *r);                  /* whoever went away waits for no other process's leader */
+void kept_let_go(struct request *r, enum err e);     /* it fails before content: its followers go by themselves */
+void kept_end(struct request *r);                    /* RELEASE */
+enum walk refuse_unrouted(struct request *r);        /* gateway/steps.c: in ROUTE's words */
 
 /* gateway/steps.c: 429, in the words of the limit that said no. */
 enum walk refuse_rate(struct request *r);

@@ -207,6 +207,10 @@ static enum walk refuse_route(struct request *r, enum err e) {
     return refuse(r, e);
 }
 
+enum walk refuse_unrouted(struct request *r) {
+    return refuse_route(r, r->unrouted);
+}
+
 /* A call that will not be held is asked for by its rates alone: who is over a limit hears of that first. */
 static enum walk end_unrouted(struct request *r) {
     if (r->rate.owed && request_asks(r))
@@ -228,132 +232,20 @@ enum walk step_route(struct request *r) {
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;
+    r->deadline_us = r->began_us + r->alias->deadline_us;
     needs_of_call(&r->call, r->gateway->budget, &needs);
     needs.arm =
         arm_of(&(struct arm_ask){r->gateway->overrides, r->alias, r->key, r->labels, r->n_labels, r->began_wall_us});
     r->unrouted = routing_plan(r->gateway->routing, &needs, clock_mono_us(), &r->arena, &r->plan);
+    if (r->unrouted == ERR_NO_TARGET && !r->rate.owed)
+        return go(r, STATE_CACHE); /* what is kept answers also when nobody else can */
     if (r->unrouted)
         return end_unrouted(r);
     gateway_count_call(r->gateway);
     r->at = 0;
-    r->deadline_us = r->began_us + r->alias->deadline_us;
     if (r->plan.choices[0].rung > 0)
         r->down = lowest_reason(r->plan.skipped);
     return go(r, STATE_CACHE);
-}
-
-/* ---- CACHE ---- */
-
-static void decide_cache(struct request *r) {
-    struct span headers[FORWARDED_LINES_MAX];
-    size_t n_headers;
-    uint8_t ladder[SHA256_BYTES];
-    char scope[128];
-    bool by_key = r->alias->cache.scope_key;
-    const struct endpoint_row *row = endpoint_row(r->call.endpoint);
-    snprintf(scope, sizeof(scope), "%s:%s", by_key ? "key" : "team", by_key ? r->key->id : r->key->team->name);
-    routing_ladder_digest(r->alias, r->captured, &r->plan.arm, ladder);
-    engines_identify(r->gateway, r->alias, r->captured, &r->plan.arm, ladder);
-    if (!attempt_forwarded(r, headers, &n_headers)) {
-        r->cache_rule = (struct cache_rule){.why = "too-large"};
-        return;
-    }
-    struct cache_ask ask = {.alias = r->alias,
-                            .traits = &r->call.traits,
-                            .scope = scope,
-                            .endpoint = row->name,
-                            .dialect = row->dialect == DIALECT_ANTHROPIC ? "anthropic" : "openai",
-                            .body = r->call.body,
-                            .headers = headers,
-                            .n_headers = n_headers,
-                            .ladder = ladder,
-                            .cache_control = http_field_get(exchange_head(r->client), "cache-control", NULL)};
-    cache_decide(r->conf, &ask, &r->cache_rule);
-}
-
-static enum walk fetch_it(struct request *r, const char *word, bool keeping) {
-    r->cache_word = word;
-    r->answer = answer_new(keeping);
-    return go(r, STATE_HOLD);
-}
-
-static enum walk take_hit(struct request *r) {
-    const struct cache_entry *entry = r->cache.entry;
-    r->cache_word = "hit";
-    r->cache_age_us = clock_wall_us() - entry->kept_us;
-    r->answer = answer_from(entry->bytes);
-    cache_entry_drop(r->gateway->cache, entry);
-    r->cache.entry = NULL;
-    return go(r, STATE_STREAM);
-}
-
-static enum walk take_lead(struct request *r) {
-    return r->answer ? go(r, STATE_HOLD) : fetch_it(r, "miss", false);
-}
-
-static void stop_following(struct request *r) {
-    answer_leave(&r->reader);
-    answer_drop(r->answer);
-    r->answer = NULL;
-}
-
-/* A follower takes its leader's way, also down the ladder, unless it said that it wants no such way. */
-static enum walk read_along(struct request *r) {
-    if (r->answer->down != REASON_N && r->fallback != FALLBACK_ANY) {
-        stop_following(r);
-        return fetch_it(r, "miss", false);
-    }
-    r->down = r->answer->down;
-    return go(r, STATE_STREAM);
-}
-
-/* A follower reads along; when its leader fails before content it looks again, and may become the leader. */
-static enum walk follow(struct request *r) {
-    if (!r->answer)
-        return fetch_it(r, "miss", false);
-    r->doing = "waiting for the same call of another request";
-    if (r->answer->content)
-        return read_along(r);
-    if (!r->answer->ended)
-        return WALK_WAIT;
-    stop_following(r);
-    r->asked = false;
-    return WALK_MORE;
-}
-
-void request_looked_up(struct request *r) {
-    struct answer *leaders = r->cache.published;
-    if (r->cache.result == CACHE_LEAD && r->cache.lead) {
-        r->cache_word = "miss";
-        r->answer = answer_new(true);
-        cache_publish(r->cache.lead, r->answer);
-    }
-    if (r->cache.result == CACHE_JOIN && answer_join(leaders, &r->reader)) {
-        r->cache_word = "shared";
-        r->answer = answer_take(leaders);
-    }
-}
-
-static void look_up(struct request *r) {
-    enum progress p = cache_find(r->gateway->cache, &r->cache_rule, clock_wall_us(), &r->cache);
-    if (p == PROGRESS_DONE)
-        request_looked_up(r);
-    request_answer(r, p);
-}
-
-enum walk step_cache(struct request *r) {
-    if (!r->asked && !r->cache_word) {
-        decide_cache(r);
-        if (!r->cache_rule.may)
-            return fetch_it(r, "bypass", false);
-    }
-    if (request_asks(r))
-        look_up(r);
-    if (r->asking)
-        return WALK_WAIT;
-    if (r->cache.result == CACHE_HIT)
-        return take_hit(r);
-    return r->cache.result == CACHE_LEAD ? take_lead(r) : follow(r);
 }
 
 /* ---- ADMIT ---- */

@@ -5,6 +5,7 @@
 #include "gateway/routes.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 int64_t request_spent_nanousd(const struct request *r) {
@@ -18,7 +19,7 @@ int64_t request_spent_nanousd(const struct request *r) {
 
 static enum walk give_up_waiting(struct request *r, enum outcome outcome, const char *why, enum err e) {
     attempts_cancel(r, outcome, why);
-    return refuse(r, e);
+    return refuse_or_stale(r, e);
 }
 
 /* Joins its own answer as a reader, so that the answer's window knows of it. */
@@ -35,7 +36,8 @@ static enum walk try_elsewhere(struct request *r) {
     if (attempt_pass_over(r, OUTCOME_NO_SLOT))
         return go(r, STATE_HOLD);
     r->retry_after_us = US_PER_S;
-    return refuse_saying(r, ERR_NO_TARGET, "%s", NO_SLOT_TEXT);
+    snprintf(r->message, sizeof(r->message), "%s", NO_SLOT_TEXT);
+    return refuse_or_stale(r, ERR_NO_TARGET);
 }
 
 enum walk step_send(struct request *r) {
@@ -67,21 +69,10 @@ enum walk step_stream(struct request *r) {
 
 /* ---- REFUSE ---- */
 
-/* A leader that fails before content lets its followers go on by themselves. */
-static void let_followers_go(struct request *r) {
-    if (r->cache.lead) {
-        cache_withdraw(r->cache.lead);
-        cache_drop(r->gateway->cache, r->cache.lead);
-        r->cache.lead = NULL;
-    }
-    if (r->answer && !r->answer->ended && strcmp(r->cache_word, "shared") != 0)
-        answer_end(r->answer, r->err, r->message[0] ? r->message : NULL);
-}
-
 enum walk step_refuse(struct request *r) {
     r->doing = "refusing";
     attempts_cancel(r, OUTCOME_CANCELLED, err_code(r->err));
-    let_followers_go(r);
+    kept_let_go(r, r->err);
     if (r->head_sent)
         relay_fail(r);
     else
@@ -97,6 +88,7 @@ static void fix_cost(struct request *r) {
         r->estimated = r->estimated || r->tries[i].usage.estimated;
     }
     r->cost_nanousd = request_spent_nanousd(r);
+    r->saved_nanousd = kept_saved_nanousd(r);
     r->overrun = r->hold.lease.open && r->cost_nanousd > r->hold.lease.nanousd;
     if (!r->status)
         r->status = 200;
@@ -159,38 +151,6 @@ enum walk step_settle(struct request *r) {
 
 /* ---- RELEASE ---- */
 
-static bool may_keep(const struct request *r) {
-    const struct answer *a = r->answer;
-    bool no_finish = a->finish == FINISH_NONE && r->call.traits.always; /* embeddings and counts have none to say */
-    bool good_finish = no_finish || a->finish == FINISH_STOP || a->finish == FINISH_TOOLS;
-    bool first_rung = r->at >= 0 && plan_is_first_rung(&r->plan, &r->plan.choices[r->at]);
-    return a->ended && !a->err && a->keeping && !a->no_store && good_finish && first_rung && r->down == REASON_N &&
-           !r->cache_rule.no_keep;
-}
-
-static void keep_answer(struct request *r, struct cache_lead *lead) {
-    struct str packed;
-    str_init(&packed, ANSWER_MAX);
-    answer_pack(r->answer, &packed);
-    if (packed.over)
-        cache_drop(r->gateway->cache, lead);
-    else
-        cache_keep(r->gateway->cache, lead, str_span(&packed), r->cache_rule.ttl_us, clock_wall_us());
-    str_fini(&packed);
-}
-
-static void end_lead(struct request *r) {
-    struct cache_lead *lead = r->cache.lead;
-    if (!lead)
-        return;
-    r->cache.lead = NULL;
-    cache_withdraw(lead);
-    if (r->answer && may_keep(r))
-        keep_answer(r, lead);
-    else
-        cache_drop(r->gateway->cache, lead);
-}
-
 static void end_money(struct request *r) {
     struct budget *b = r->gateway->budget;
     int64_t used = usage_in_tok(&r->usage) + usage_out_tok(&r->usage);
@@ -215,6 +175,8 @@ static void count_it(struct request *r) {
     metrics_add(m, METRIC_TOKENS, usage_out_tok(&r->usage), "kind=\"output\"");
     if (r->cache_word)
         metrics_add(m, METRIC_CACHE, 1, "result=\"%s\"", r->cache_word);
+    if (r->saved_nanousd)
+        metrics_add(m, METRIC_SAVED, r->saved_nanousd, "team=\"%s\"", r->key->team->name);
     metrics_time(m, HISTOGRAM_DURATION, request_age_us(r));
     if (r->first_content_us >= 0)
         metrics_time(m, HISTOGRAM_FIRST_TOKEN, r->first_content_us);
@@ -230,17 +192,9 @@ static void end_idempotency(struct request *r) {
     r->idempotency = NULL;
 }
 
-/* A client that left during the look-up did not take what it gave. */
-static void end_look_up(struct request *r) {
-    if (r->cache.entry)
-        cache_entry_drop(r->gateway->cache, r->cache.entry);
-    r->cache.entry = NULL;
-}
-
 enum walk step_release(struct request *r) {
     end_money(r);
-    end_look_up(r);
-    end_lead(r);
+    kept_end(r);
     count_it(r);
     answer_leave(&r->reader);
     answer_drop(r->answer);

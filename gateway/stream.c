@@ -16,14 +16,13 @@ static bool can_take(const struct request *r) {
 static void make_writer(struct request *r) {
     if (r->writer)
         return;
-    bool replay = r->cache_word && (strcmp(r->cache_word, "hit") == 0 || strcmp(r->cache_word, "shared") == 0);
     r->writer = writer_new(&(struct writer_options){.endpoint = r->call.endpoint,
                                                     .stream = r->call.stream,
                                                     .include_usage = r->call.include_usage,
                                                     .model = r->call.model,
                                                     .id = r->id + 4,
                                                     .created_s = r->began_wall_us / US_PER_S,
-                                                    .fresh = replay});
+                                                    .fresh = kept_gives(r)});
 }
 
 /* Gives what is in r->out to the client; the head goes first. Plain answers leave whole, in SETTLE. */
@@ -38,9 +37,9 @@ static void flush(struct request *r) {
     r->last_sent_us = clock_mono_us();
 }
 
+/* What its tries cost and will have cost; an answer that is given again is none of them. */
 static int64_t cost_with(const struct request *r, const struct usage *u) {
-    bool ours = strcmp(r->cache_word, "miss") == 0 || strcmp(r->cache_word, "bypass") == 0;
-    return ours ? request_spent_nanousd(r) + (r->attempt ? price_cost(&r->price, u) : 0) : 0;
+    return request_spent_nanousd(r) + (r->attempt ? price_cost(&r->price, u) : 0);
 }
 
 /* What the body says of an answer that is not what was asked for: the JSON of its member "tollgate"; NULL: nothing. */
@@ -56,6 +55,8 @@ static const char *marker(const struct request *r, char out[MARKER_MAX]) {
     }
     if (r->answer->cut)
         json_put_str(&s, "cut", "budget");
+    if (kept_is_stale(r))
+        json_put_i64(&s, "stale", r->cache_age_us / US_PER_S);
     snprintf(out, MARKER_MAX, "{%s}", s.n ? s.at : "");
     bool any = s.n > 0;
     str_fini(&s);

@@ -63,6 +63,7 @@ bool shared_open(struct gateway *g, struct str *why) {
     g->redis = redis_open(g->loop, &o, why);
     if (!g->redis)
         return false;
+    cache_share(g->cache, g->redis, c->redis.timeout_us, (enum conf_cache_store)c->cache.store);
     if (g->worker > 0) /* worker 0 carries acts to the file that all look at */
         return true;
     g->acts = acts_new(g->redis, &acts_ops, g);

@@ -1,4 +1,5 @@
 /* Hit, miss and shared: one answer, several readers, whoever leaves or fails. */
+#include "cache/store.h"
 #include "tests/support/late.h"
 #include "tests/support/story.h"
 
@@ -230,4 +231,163 @@ STORY(cache_story, a_cancelled_follower_leaves_its_leader_alone, CONF) {
     answer_stream(provider_call(&f->up, 0));
     UNTIL(f, lead->whole);
     cr_expect_not_null(strstr(lead->body.at, "[DONE]"));
+}
+
+#define STALE_CONF                                                                                                     \
+    FLOW_BASE FLOW_BACKENDS CACHED_ALIASES FLOW_TEAMS "cache: {ttl: 1m, stale_if_error: 1h}\n"                         \
+                                                      "health: {samples: 3, errors: \"50%\", cool_down: [1m, 5m]}\n"
+
+static void break_down(struct up *u) {
+    up_answer(u, 500, "", "{\"error\":{\"message\":\"broken\"}}");
+}
+
+static struct caller *call_on(struct flow *f, void (*script)(struct up *u), const char *fields, const char *body) {
+    f->up.script = script;
+    char head[256];
+    snprintf(head, sizeof head, "authorization: Bearer " FLOW_KEY "\r\n%s", fields);
+    struct caller *c = flow_call_with(f, head, body);
+    UNTIL(f, c->whole);
+    UNTIL(f, flow_idle(f));
+    return c;
+}
+
+STORY(cache_story, an_expired_answer_stands_in_when_every_rung_failed_and_says_so, STALE_CONF) {
+    cr_assert_str_eq(caller_field(call_on(f, answer_stream, "", PLAIN_CALL), "x-tollgate-cache"), "miss");
+    *f->clock_us += 2 * US_PER_MIN;
+    struct caller *plain = call_on(f, break_down, "", PLAIN_CALL), *stream = call_on(f, break_down, "", STREAM_CALL);
+    cr_expect_eq(plain->status, 200);
+    cr_expect_str_eq(caller_field(plain, "x-tollgate-cache"), "stale");
+    cr_expect_str_eq(caller_field(plain, "age"), "120");
+    cr_expect_str_eq(caller_field(plain, "x-tollgate-attempts"), "1");
+    cr_expect_str_eq(caller_field(plain, "x-tollgate-cost"), "0");
+    cr_expect_null(caller_field(plain, "x-should-retry"));
+    cr_expect_not_null(strstr(plain->body.at, "Hi th"));
+    cr_expect_not_null(strstr(plain->body.at, "\"tollgate\":{\"stale\":120}"), "%s", plain->body.at);
+    cr_expect_str_eq(caller_field(stream, "x-tollgate-cache"), "stale");
+    cr_expect(strstr(stream->body.at, "\"tollgate\":{\"stale\":120}") && strstr(stream->body.at, "[DONE]"), "%s",
+              stream->body.at);
+    struct json settle = flow_record(f, "settle", 1);
+    cr_expect(json_is(json_get(settle, "cache"), "stale") && flow_i64(settle, "status") == 200);
+    cr_expect_eq(json_count(json_get(settle, "attempts")), 1);
+    cr_expect_eq(json_get(settle, "saved_nanousd").kind, JSON_NONE, "a failure saved nothing");
+    cr_assert_str_eq(caller_field(call_on(f, answer_stream, "", PLAIN_CALL), "x-tollgate-cache"), "miss");
+    cr_expect_str_eq(caller_field(call_on(f, break_down, "", PLAIN_CALL), "x-tollgate-cache"), "hit",
+                     "the stale one was not kept again, the fresh one was");
+}
+
+STORY(cache_story, an_expired_answer_is_not_for_those_who_want_none_nor_for_ever, STALE_CONF) {
+    call_on(f, answer_stream, "", PLAIN_CALL);
+    *f->clock_us += 2 * US_PER_MIN;
+    cr_expect_eq(call_on(f, break_down, "cache-control: no-cache\r\n", PLAIN_CALL)->status, 502);
+    cr_expect_eq(call_on(f, break_down, "cache-control: max-age=60\r\n", PLAIN_CALL)->status, 502);
+    *f->clock_us += 2 * US_PER_HOUR;
+    cr_expect_eq(call_on(f, break_down, "", PLAIN_CALL)->status, 502);
+}
+
+STORY(cache_story, what_is_kept_answers_also_when_no_target_is_healthy, STALE_CONF) {
+    call_on(f, answer_stream, "", PLAIN_CALL);
+    for (int i = 0; i < 6; i++)
+        call_on(f, break_down, "cache-control: no-cache\r\n", PLAIN_CALL);
+    size_t calls = f->up.calls.n;
+    struct caller *none = call_on(f, break_down, "cache-control: no-cache\r\n", PLAIN_CALL);
+    cr_assert_eq(none->status, 503);
+    cr_expect_null(caller_field(none, "x-tollgate-cache"));
+    cr_expect_not_null(caller_field(none, "retry-after"));
+    struct caller *hit = call_on(f, break_down, "", PLAIN_CALL);
+    cr_expect_eq(hit->status, 200);
+    cr_expect_str_eq(caller_field(hit, "x-tollgate-cache"), "hit");
+    cr_expect_str_eq(caller_field(hit, "x-tollgate-attempts"), "0");
+    cr_expect_eq(f->up.calls.n, calls);
+    struct json settle = flow_record(f, "settle", flow_count(f, "settle") - 1);
+    cr_expect_eq(flow_i64(settle, "saved_nanousd"), FLOW_COST_NANOUSD);
+}
+
+/* ---- another process leads ---- */
+
+/* Somebody else has the lead, until the test says otherwise. */
+static bool theirs;
+
+static enum progress claim_theirs(void *store, struct store_claim *c) {
+    (void)store;
+    c->answer = theirs ? CLAIM_THEIRS : CLAIM_OURS;
+    return PROGRESS_DONE;
+}
+
+static enum progress find_ours(void *store, struct store_op *op) {
+    for (size_t i = 0; i < op->n; i++)
+        op->entries[i] = NULL;
+    return theirs ? PROGRESS_DONE : memory_store.find(store, op);
+}
+
+static void no_claim(void *store, const uint8_t key[SHA256_BYTES]) {
+    (void)store, (void)key;
+}
+
+static void shared_by_others(struct flow *f) {
+    static struct store_ops ops;
+    ops = memory_store;
+    ops.find = find_ours;
+    ops.claim = claim_theirs;
+    ops.renew = ops.release = no_claim;
+    theirs = true;
+    cache_free(f->g->cache);
+    f->g->cache = cache_new_on(&ops, memory_store_new(1 << 20));
+}
+
+static bool waits_in_cache(struct flow *f) {
+    return f->g->by_state[STATE_CACHE].n == 1 && in_state(f, STATE_CACHE)->asking;
+}
+
+Test(cache_story, a_follower_of_another_process_that_leaves_or_is_cancelled_waits_no_longer) {
+    struct flow f;
+    flow_open(&f, CONF, false);
+    shared_by_others(&f);
+    struct caller *left = flow_call(&f, PLAIN_CALL);
+    UNTIL(&f, waits_in_cache(&f));
+    caller_leave(left, true);
+    UNTIL(&f, flow_idle(&f));
+    struct caller *cancelled = flow_call(&f, PLAIN_CALL);
+    UNTIL(&f, waits_in_cache(&f));
+    cr_expect(request_cancel(in_state(&f, STATE_CACHE)));
+    UNTIL(&f, cancelled->whole);
+    cr_expect_eq(cancelled->status, 503);
+    cr_expect_eq(f.up.calls.n, 0);
+    flow_close(&f);
+}
+
+Test(cache_story, a_follower_of_another_process_goes_by_itself_when_that_gave_up) {
+    struct flow f;
+    flow_open(&f, CONF, false);
+    shared_by_others(&f);
+    f.up.script = answer_stream;
+    struct caller *one = flow_call(&f, PLAIN_CALL), *two = flow_call(&f, STREAM_CALL);
+    UNTIL(&f, f.g->by_state[STATE_CACHE].n == 2);
+    theirs = false;
+    *f.clock_us += US_PER_S;
+    UNTIL(&f, one->whole && two->whole);
+    cr_expect_eq(f.up.calls.n, 1);
+    cr_expect_str_eq(caller_field(one, "x-tollgate-cache"), "miss");
+    cr_expect_str_eq(caller_field(two, "x-tollgate-cache"), "shared");
+    flow_close(&f);
+}
+
+Test(cache_story, a_follower_of_another_process_is_given_what_that_kept) {
+    struct flow f;
+    flow_open(&f, CONF, false);
+    shared_by_others(&f);
+    theirs = false;
+    call_on(&f, answer_stream, "", STREAM_CALL);
+    theirs = true; /* and nobody has kept anything yet */
+    struct caller *one = flow_call(&f, PLAIN_CALL), *two = flow_call(&f, STREAM_CALL);
+    UNTIL(&f, f.g->by_state[STATE_CACHE].n == 2);
+    theirs = false;
+    *f.clock_us += US_PER_S;
+    UNTIL(&f, one->whole && two->whole);
+    cr_expect_str_eq(caller_field(one, "x-tollgate-cache"), "shared");
+    cr_expect_str_eq(caller_field(two, "x-tollgate-cache"), "shared");
+    cr_expect_str_eq(caller_field(one, "x-tollgate-cost"), "0");
+    cr_expect_eq(f.up.calls.n, 1);
+    UNTIL(&f, flow_idle(&f));
+    cr_expect_eq(flow_i64(flow_record(&f, "settle", 2), "saved_nanousd"), FLOW_COST_NANOUSD);
+    flow_close(&f);
 }

@@ -63,9 +63,9 @@ static enum progress slow_find(void *store, struct store_op *op) {
     return PROGRESS_WAIT;
 }
 
-static void slow_keep(void *store, const uint8_t key[SHA256_BYTES], struct span bytes, int64_t ttl_us, int64_t now_us) {
+static void slow_keep(void *store, const uint8_t key[SHA256_BYTES], const struct cache_entry *e, int64_t now_us) {
     struct slow *s = store;
-    s->ops->keep(s->store, key, bytes, ttl_us, now_us);
+    s->ops->keep(s->store, key, e, now_us);
 }
 
 static void slow_resize(void *store, int64_t size_bytes) {

@@ -63,6 +63,11 @@ static struct cache_op ask(struct house *h, const struct cache_rule *rule, int64
     return a.op;
 }
 
+static void keep(struct cache *c, struct cache_lead *lead, struct span bytes, int64_t ttl_us, int64_t now_us) {
+    struct cache_rule r = {.may = true, .ttl_us = ttl_us};
+    cache_keep(c, lead, &r, &bytes, now_us);
+}
+
 static struct cache_stats stats(struct house *h) {
     struct cache_stats s;
     cache_stats(h->cache, &s);
@@ -83,7 +88,7 @@ Test(cache, the_first_leads_the_next_join_and_the_later_hit) {
         cr_expect(joined.result == CACHE_JOIN && joined.published == &answer && !joined.lead && !joined.entry);
         cache_withdraw(first.lead);
         cr_expect_eq(ask(&h, &r, 13).result, CACHE_LEAD, "what was withdrawn cannot be joined");
-        cache_keep(h.cache, first.lead, SPAN("bytes"), r.ttl_us, 20);
+        keep(h.cache, first.lead, SPAN("bytes"), r.ttl_us, 20);
         struct cache_op hit = ask(&h, &r, 21);
         cr_assert_eq(hit.result, CACHE_HIT);
         cr_expect(span_is(hit.entry->bytes, "bytes") && hit.entry->kept_us == 20 && !hit.lead && !hit.published);
@@ -122,10 +127,10 @@ Test(cache, C_06_no_cache_and_no_store_and_max_age_are_honoured) {
         cache_publish(lead.lead, &h);
         cr_expect_eq(ask(&h, &fresh, 1).result, CACHE_LEAD, "no-cache does not read along either");
         cr_expect_eq(ask(&h, &silent, 1).result, CACHE_JOIN);
-        cache_keep(h.cache, lead.lead, SPAN("old"), 1000, 10);
+        keep(h.cache, lead.lead, SPAN("old"), 1000, 10);
         struct cache_op again = ask(&h, &fresh, 11);
         cr_expect(again.result == CACHE_LEAD && again.lead, "no-cache fetches, and keeps what it got");
-        cache_keep(h.cache, again.lead, SPAN("new"), 1000, 12);
+        keep(h.cache, again.lead, SPAN("new"), 1000, 12);
         struct cache_op hit = ask(&h, &silent, 13);
         cr_assert_eq(hit.result, CACHE_HIT);
         cr_expect(span_is(hit.entry->bytes, "new"));
@@ -166,7 +171,7 @@ Test(cache, C_09_a_stampede_of_equal_calls_has_one_lead) {
     }
     cr_expect_not(slow_store_step(h.slow));
     cr_expect(leads == 1 && joins == 99);
-    cache_keep(h.cache, askers[0].op.lead, SPAN("x"), 1000, 2);
+    keep(h.cache, askers[0].op.lead, SPAN("x"), 1000, 2);
     unmake(&h);
 }
 
@@ -176,7 +181,7 @@ Test(cache, a_lead_that_ends_while_a_look_up_is_under_way_is_a_hit) {
     struct cache_op lead = ask(&h, &r, 1);
     struct asker waiting = {.op.waiter = {on_wake}};
     cr_assert_eq(cache_find(h.cache, &r, 2, &waiting.op), PROGRESS_WAIT);
-    cache_keep(h.cache, lead.lead, SPAN("x"), 1000, 3);
+    keep(h.cache, lead.lead, SPAN("x"), 1000, 3);
     cr_assert(slow_store_step(h.slow));
     cr_assert_eq(waiting.op.result, CACHE_HIT);
     cache_entry_drop(h.cache, waiting.op.entry);
@@ -196,7 +201,7 @@ Test(cache, what_is_too_large_or_has_no_time_is_not_kept) {
         struct cache_op op;
         r.key[1] = (uint8_t)i;
         cr_assert_eq(cache_find(c, &r, 1, &op), PROGRESS_DONE);
-        cache_keep(c, op.lead, span_from(large, table[i].n), table[i].ttl_us, 1);
+        keep(c, op.lead, span_from(large, table[i].n), table[i].ttl_us, 1);
         cr_assert_eq(cache_find(c, &r, 2, &op), PROGRESS_DONE);
         cr_expect_eq(op.result == CACHE_HIT, table[i].kept, "row %zu", i);
         if (op.result == CACHE_HIT)
@@ -216,7 +221,7 @@ Test(cache, a_smaller_size_after_a_reload_evicts) {
     struct cache_rule r = rule_of(1);
     struct cache_op op;
     cr_assert_eq(cache_find(c, &r, 1, &op), PROGRESS_DONE);
-    cache_keep(c, op.lead, SPAN("x"), 1000, 1);
+    keep(c, op.lead, SPAN("x"), 1000, 1);
     cache_resize(c, 10);
     struct cache_stats s;
     cache_stats(c, &s);

@@ -47,6 +47,7 @@ static const struct bad word_rows[] = {
     {"audit: {head: {anchor: [{stream: heads}]}}\n", "1:25: error: an anchor in a stream needs redis.url"},
     {"audit: {content: {store: digest}}\n", "1:18: error: store: digest needs a key"},
     {"workers: 2\n", "1:10: error: workers above 1 needs redis, where all of them count what teams spend"},
+    {"cache: {store: both}\n", "1:16: error: a cache in Redis needs redis.url"},
     {"workers: 65\n", "1:10: error: workers must be from 1 to 64"},
     {"audit: {content: {store: full}}\n", "1:18: error: store: full needs a key, or anybody could read what is stored"},
     {"audit: {content: {store: full, key: short}}\n", "1:18: error: store: full needs a key of 32 bytes"},
@@ -62,8 +63,6 @@ static const struct bad word_rows[] = {
 static const struct bad later_rows[] = {
     {"ledger: {keep: 10y}\n", "1:1: error: 'ledger' is not supported yet"},
     {"responses: {store: memory}\n", "1:20: error: store: memory is not supported yet"},
-    {"cache: {store: redis}\n", "1:16: error: store: redis is not supported yet"},
-    {"cache: {stale_if_error: 1m}\n", "1:25: error: stale_if_error above 0 is not supported yet"},
     {"health: {probe: on}\n", "1:17: error: probe: on is not supported yet"},
     {"state: {writable: [keys, adapters]}\n", "1:26: error: writable: adapters is not supported yet"},
     {"backends: {g: {protocol: gemini, url: \"https://g\"}}\n", "1:26: error: protocol: gemini is not supported yet"},

@@ -8,13 +8,18 @@ static char filler[1 << 20];
 
 static void keep(void *m, int key, size_t n, int64_t ttl_us, int64_t now_us) {
     uint8_t k[SHA256_BYTES] = {(uint8_t)key, (uint8_t)(key >> 8)};
-    memory_store.keep(m, k, span_from(filler, n), ttl_us, now_us);
+    int64_t until_us = ttl_us < INT64_MAX - now_us ? now_us + ttl_us : INT64_MAX;
+    const struct cache_entry *e = entry_new(span_from(filler, n), now_us, until_us, until_us);
+    memory_store.keep(m, k, e, now_us);
+    entry_drop(e);
 }
 
 static const struct cache_entry *find(void *m, int key, int64_t now_us) {
-    struct store_op op = {.key = {(uint8_t)key, (uint8_t)(key >> 8)}, .now_us = now_us};
+    const uint8_t k[1][SHA256_BYTES] = {{(uint8_t)key, (uint8_t)(key >> 8)}};
+    const struct cache_entry *found;
+    struct store_op op = {.keys = k, .n = 1, .entries = &found, .now_us = now_us};
     cr_assert_eq(memory_store.find(m, &op), PROGRESS_DONE);
-    return op.entry;
+    return found;
 }
 
 static bool has(void *m, int key, int64_t now_us) {
