@@ -35,35 +35,30 @@ bool piece_fault(struct piece *p, enum audit_wrong wrong, int64_t line, uint64_t
     return false;
 }
 
-bool piece_holds_later(const struct piece *p, int64_t line, uint64_t seq) {
+/* The first line of this file after `from` and before `to` that has this seq; its hash, where it is wanted. */
+static bool find_line(const struct piece *p, int64_t from, int64_t to, uint64_t seq, char hash[SHA256_HEX_MAX]) {
     struct lines l;
     struct span text;
     struct line_frame f;
     bool found = false;
     if (!lines_open(&l, p->directory, p->segment->name))
         return false;
-    while (!found && lines_next(&l, &text) == LINES_LINE)
-        found = l.line > line && line_read(text, &f) && f.seq == seq;
-    lines_close(&l);
-    return found;
-}
-
-/* The hash of an earlier line of this file that has this seq; false: none. */
-static bool stood_before(const struct piece *p, uint64_t seq, char hash[SHA256_HEX_MAX]) {
-    struct lines l;
-    struct span text;
-    struct line_frame f;
-    bool found = false;
-    if (!lines_open(&l, p->directory, p->segment->name))
-        return false;
-    while (!found && lines_next(&l, &text) == LINES_LINE && l.line < p->line)
-        found = line_read(text, &f) && f.seq == seq;
-    if (found) {
+    while (!found && lines_next(&l, &text) == LINES_LINE && l.line < to)
+        found = l.line > from && line_read(text, &f) && f.seq == seq;
+    if (found && hash) {
         memcpy(hash, f.hash.at, f.hash.n);
         hash[f.hash.n] = 0;
     }
     lines_close(&l);
     return found;
+}
+
+bool piece_holds_later(const struct piece *p, int64_t line, uint64_t seq) {
+    return find_line(p, line, INT64_MAX, seq, NULL);
+}
+
+static bool stood_before(const struct piece *p, uint64_t seq, char hash[SHA256_HEX_MAX]) {
+    return find_line(p, 0, p->line, seq, hash);
 }
 
 #define U(n) ((unsigned long long)(n))

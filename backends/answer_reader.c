@@ -25,6 +25,7 @@ void reader_free(struct reader *r) {
     arena_fini(&r->arena);
     str_fini(&r->repaired);
     str_fini(&r->begun);
+    response_items_free(r->items);
     free(r->parts);
     free(r);
 }

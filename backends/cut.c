@@ -2,7 +2,8 @@
  * looks to everything behind it (writers, gatherers, the cache's rules) like the provider's own ending. */
 #include "backends/dialect.h"
 
-#define CUT_BYTES_MAX (2 << 20) /* of the frames that end a stream: a response object comes back whole */
+#define CUT_BYTES_MAX                                                                                                  \
+    (4 << 20) /* of the frames that end a stream: a response comes back whole, each text three times */
 
 /* The choices that have begun and not ended; one that says nothing yet ends, too. */
 static size_t open_choices(const struct reader *r, struct part parts[READER_CHOICES_MAX]) {

@@ -54,6 +54,7 @@ static void count_item(struct reader *r, struct json type) {
 static void read_item_added(struct reader *r, struct json v, struct event *out) {
     struct json item = json_member(v, "item"), type = json_member(item, "type");
     int64_t index = usage_tok(v, "output_index", 0);
+    response_items_open(r, v);
     if (json_member(item, "encrypted_content").kind != JSON_NONE)
         out->bits |= EVENT_NO_STORE;
     count_item(r, type);
@@ -69,7 +70,7 @@ static void read_item_added(struct reader *r, struct json v, struct event *out) 
 }
 
 static void read_item_done(struct reader *r, struct json v, struct event *out) {
-    (void)r;
+    response_items_close(r, v);
     if (json_member(json_member(v, "item"), "encrypted_content").kind != JSON_NONE)
         out->bits |= EVENT_NO_STORE;
 }
@@ -144,6 +145,7 @@ static const struct typed_event EVENTS[] = {
 enum err responses_frame(struct reader *r, struct json v, struct event *out, const char **why) {
     bool known;
     r->sequence = usage_tok(v, "sequence_number", r->sequence);
+    response_items_see(r, v);
     enum err e = reader_typed(r, v, EVENTS, ARRAY_LEN(EVENTS), out, &known, why);
     if (!e && !known &&
         json_text_bytes(json_member(v, "delta"))) /* of a hosted tool: seen, but without neutral parts */

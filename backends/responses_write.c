@@ -258,7 +258,7 @@ static void fail_stream(struct writer *w, enum err e, const char *message, const
     cut_close(&c, "error");
 }
 
-/* The response as it began, and how it ended. What streamed in stands in the deltas alone: it is not kept here. */
+/* What was open is closed; then the response as it began, with what came and how it ended. */
 static void cut_ending(const struct reader *r, const struct usage *u, struct str *out) {
     static const char *const apart[] = {"status", "incomplete_details", "output", "usage"};
     int64_t in = usage_in_tok(u), all = usage_out_tok(u);
@@ -266,13 +266,17 @@ static void cut_ending(const struct reader *r, const struct usage *u, struct str
     struct json_fault fault;
     if (r->begun.over || !json_check(str_span(&r->begun), JSON_DEPTH_MAX, &begun, &fault))
         return;
+    int64_t sequence = response_items_end(r, out);
     str_putc(out, '{');
     json_put_str(out, "type", "response.incomplete");
-    json_put_i64(out, "sequence_number", r->sequence + 1);
+    json_put_i64(out, "sequence_number", sequence + 1);
     str_puts(out, ",\"response\":{");
     put_members(out, begun, apart, ARRAY_LEN(apart));
     json_put_str(out, "status", "incomplete");
-    str_puts(out, ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"},\"output\":[],\"usage\":{");
+    str_puts(out, ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"}");
+    json_put_name(out, "output");
+    response_items_put(r, out);
+    str_puts(out, ",\"usage\":{");
     json_put_i64(out, "input_tokens", in);
     str_printf(out, ",\"input_tokens_details\":{\"cached_tokens\":%lld}", (long long)u->cache_read);
     json_put_i64(out, "output_tokens", all);

@@ -186,7 +186,7 @@ static void attempt_finish(struct attempt *a, enum outcome outcome, const char *
     if (used.reported || used.estimated) /* a try that gave nothing costs nothing, not even its fee per call */
         t->price = a->price;
     r->last_error = a->error;
-    r->last_retry_after_us = a->retry_after_us;
+    t->retry_after_us = a->retry_after_us;
     if (!a->beaten)
         keep_upstream_id(a);
     if (!r->shadow) /* it has no slot, and nobody is routed by it */
@@ -313,6 +313,7 @@ static const enum err told[OUTCOME_N] = {
     [OUTCOME_CLIENT_FAULT] = ERR_INVALID,
     [OUTCOME_CANCELLED] = ERR_CLIENT_GONE,
     [OUTCOME_CONNECT] = ERR_UPSTREAM,
+    [OUTCOME_CONNECT_SLOW] = ERR_DEADLINE,
     [OUTCOME_UNAVAILABLE] = ERR_UPSTREAM,
     [OUTCOME_RATE_LIMITED] = ERR_RATE,
     [OUTCOME_TIMEOUT] = ERR_DEADLINE,
@@ -342,11 +343,20 @@ static void quote_provider(struct request *r, enum outcome outcome) {
     r->status = e->status >= 400 && e->status < 500 ? e->status : 400;
 }
 
+/* When the first of those who asked for time is back; 0: nobody did. */
+static int64_t soonest_wish(const struct request *r) {
+    int64_t soonest = 0;
+    for (int i = 0; i < r->n_tries; i++)
+        if (r->tries[i].retry_after_us > 0 && (soonest == 0 || r->tries[i].retry_after_us < soonest))
+            soonest = r->tries[i].retry_after_us;
+    return soonest;
+}
+
 static enum walk give_up(struct request *r) {
     enum outcome outcome = r->last->outcome;
     bool crowded = outcome == OUTCOME_LOCAL || outcome == OUTCOME_NO_SLOT; /* here, and soon over */
-    r->retry_after_us = crowded ? US_PER_S : r->last_retry_after_us;
-    r->no_retry = outcome != OUTCOME_RATE_LIMITED && !crowded;
+    r->retry_after_us = crowded ? US_PER_S : soonest_wish(r);
+    r->no_retry = r->n_tries > 1 || (outcome != OUTCOME_RATE_LIMITED && !crowded);
     quote_provider(r, outcome);
     if (outcome == OUTCOME_RATE_LIMITED && !r->message[0])
         snprintf(r->message, sizeof(r->message), "The provider's rate limit is reached.");
@@ -355,21 +365,14 @@ static enum walk give_up(struct request *r) {
     return refuse_or_stale(r, told[outcome]);
 }
 
-/* Back-off grows with each try in one rung, with jitter, so that an outage is not hammered. */
-static void back_off(struct request *r, int next) {
-    int64_t wait_us = r->conf->retries.backoff_us;
-    if (r->plan.choices[next].rung != r->plan.choices[r->at].rung)
-        return;
-    for (int i = 1; i < r->n_tries && wait_us < r->conf->retries.backoff_max_us; i++)
-        wait_us *= 2;
-    wait_us = at_most(wait_us, r->conf->retries.backoff_max_us);
-    r->not_before_us = clock_mono_us() + wait_us / 2 + (int64_t)(random_u64() % (uint64_t)(wait_us / 2 + 1));
-}
-
-/* Moves on to a choice of the plan; the ladder's reason is noted when it lies below. */
+/* Moves on to a choice of the plan; the ladder's reason is noted when it lies below, and gone with a last resort that is
+ * its top. */
 static void move_to(struct request *r, int next, enum outcome after) {
-    if (r->plan.choices[next].rung > r->plan.choices[r->at].rung && r->plan.choices[next].rung > 0)
+    int rung = r->plan.choices[next].rung;
+    if (rung > r->plan.choices[r->at].rung && rung > 0)
         r->down = outcome_reason(after);
+    else if (rung == 0)
+        r->down = REASON_N;
     r->at = next;
 }
 
@@ -389,37 +392,24 @@ int attempt_farthest(const struct request *r) {
     return far;
 }
 
-/* What may follow r->at among the choices behind `far`, as if it had stood there. */
-static int next_behind(const struct request *r, int far, enum outcome outcome) {
-    struct plan rest = r->plan;
-    rest.choices[far] = r->plan.choices[r->at];
-    return plan_next(&rest, far, outcome, r->n_tries, r->alias->attempts, r->fallback);
-}
-
-/* The end of its rung: only the rungs below follow. */
-static int end_of_rung(const struct request *r, int far) {
-    while (far + 1 < r->plan.n && r->plan.choices[far + 1].rung == r->plan.choices[r->at].rung)
-        far++;
-    return far;
-}
-
-/* The choice that follows; one within the same rung only as far as the budget of retries goes. */
-static int next_affordable(struct request *r, enum outcome outcome) {
-    int far = attempt_farthest(r), next = next_behind(r, far, outcome);
-    bool same_rung = next >= 0 && r->plan.choices[next].rung == r->plan.choices[r->at].rung;
-    if (!same_rung || gateway_may_retry(r->gateway, r->conf))
-        return next;
-    return next_behind(r, end_of_rung(r, far), outcome);
+struct walked attempt_walked(const struct request *r, enum outcome last) {
+    return (struct walked){.at = r->at,
+                           .far = attempt_farthest(r),
+                           .last = last,
+                           .tried = r->n_tries,
+                           .fallback = r->fallback,
+                           .left_us = r->deadline_us - clock_mono_us()};
 }
 
 enum walk attempt_next_or_give_up(struct request *r) {
     enum outcome outcome = r->last->outcome;
     if (r->answer->content)
         return go(r, STATE_STREAM);
-    int next = next_affordable(r, outcome);
-    if (next < 0)
+    struct walked w = attempt_walked(r, outcome);
+    struct next next = routing_next(r->gateway->routing, r->conf, &r->plan, &w, clock_mono_us());
+    if (next.at < 0)
         return give_up(r);
-    back_off(r, next);
-    move_to(r, next, outcome);
+    r->not_before_us = clock_mono_us() + next.wait_us;
+    move_to(r, next.at, outcome);
     return go(r, STATE_HOLD);
 }

@@ -78,6 +78,8 @@ void attempt_cut(struct attempt *a, const char *why);
 /* What came for an attempt before it was parked is taken now. */
 void attempt_unpark(struct attempt *a);
 
+/* How far the walk has come, for what may follow. */
+struct walked attempt_walked(const struct request *r, enum outcome last);
 /* For its parts: attempt.c begins, ends and decides; attempt_call.c and attempt_run.c open its source; source.c reads it. */
 must_check bool attempt_open_call(struct attempt *a);
 must_check bool attempt_open_run(struct attempt *a);

@@ -6,6 +6,9 @@
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #define CALL_FIELDS_MAX 12 /* header fields of a call */
 
 static bool is_credential(struct span name) {
@@ -98,7 +101,38 @@ static void on_call(struct http_call *c, void *user) {
     request_wake(user);
 }
 
-static size_t call_fields(struct attempt *a, struct http_field fields[CALL_FIELDS_MAX]) {
+struct clocks {
+    int64_t connect_us, first_us, total_us;
+};
+
+/* A try that something may follow leaves it time: its patience is shorter than the backend's own where the deadline is. */
+static struct clocks clocks_of(const struct attempt *a) {
+    const struct request *r = a->of;
+    const struct conf_backend *b = a->row->choice->backend;
+    struct walked w = attempt_walked(r, OUTCOME_TIMEOUT);
+    int64_t patience_us = routing_patience_us(&r->plan, &w);
+    patience_us = patience_us > US_PER_MS ? patience_us : US_PER_MS;
+    return (struct clocks){patience_us < b->connect_us ? patience_us : b->connect_us,
+                           patience_us < b->first_token_us ? patience_us : b->first_token_us, b->total_us};
+}
+
+/* When we shall have gone, in the words of the vendors' own SDKs: a plain answer is wanted within its patience. */
+static bool put_deadline(const struct attempt *a, const struct clocks *c, struct http_field *out) {
+    struct request *r = a->of;
+    int64_t us = r->call.stream || c->total_us < c->first_us ? c->total_us : c->first_us;
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, (us + US_PER_S - 1) / US_PER_S);
+    char *kept = arena_strdup(&r->arena, span_of(text));
+    *out = (struct http_field){SPAN("x-stainless-timeout"), span_of(kept)};
+    return kept != NULL;
+}
+
+/* The caller's own, or one of ours: whatever becomes of a try, a provider can tell that the next one is the same call. */
+static struct span idempotency_of(const struct request *r) {
+    return span_of(r->idempotency ? strchr(r->idempotency, '/') + 1 : r->id);
+}
+
+static size_t call_fields(struct attempt *a, const struct clocks *clocks, struct http_field fields[CALL_FIELDS_MAX]) {
     const struct request *r = a->of;
     const struct choice *c = a->row->choice;
     size_t n = 0;
@@ -108,8 +142,8 @@ static size_t call_fields(struct attempt *a, struct http_field fields[CALL_FIELD
     fields[n++] = (struct http_field){SPAN("user-agent"), SPAN("tollgate/" TOLLGATE_VERSION)};
     if (sign)
         fields[n++] = (struct http_field){span_of(sign), str_span(&a->sign)};
-    if (r->idempotency)
-        fields[n++] = (struct http_field){SPAN("idempotency-key"), span_of(strchr(r->idempotency, '/') + 1)};
+    fields[n++] = (struct http_field){SPAN("idempotency-key"), idempotency_of(r)};
+    n += put_deadline(a, clocks, &fields[n]);
     for (size_t i = 0; i < r->n_forwarded; i++)
         fields[n++] = r->forwarded[i];
     return n;
@@ -141,7 +175,8 @@ bool attempt_open_call(struct attempt *a) {
     str_fini(&path);
     if (!kept)
         return false;
-    size_t n_fields = call_fields(a, fields);
+    struct clocks clocks = clocks_of(a);
+    size_t n_fields = call_fields(a, &clocks, fields);
     a->call = http_call_open(r->shadow ? r->gateway->shadows.pool : r->gateway->pool,
                              &(struct http_call_options){.target = {b->tls, b->host, b->port, b->ca_file, b->proxy},
                                                          .method = SPAN("POST"),
@@ -150,10 +185,10 @@ bool attempt_open_call(struct attempt *a) {
                                                          .n_fields = n_fields,
                                                          .body = pieces->at,
                                                          .n_body = pieces->n,
-                                                         .connect_us = b->connect_us,
-                                                         .first_us = b->first_token_us,
+                                                         .connect_us = clocks.connect_us,
+                                                         .first_us = clocks.first_us,
                                                          .idle_us = b->idle_us,
-                                                         .total_us = b->total_us,
+                                                         .total_us = clocks.total_us,
                                                          .on_change = on_call,
                                                          .user = r});
     return true;

@@ -150,29 +150,6 @@ void gateway_count_stranger(struct gateway *g, const char *id, const char *clien
     gateway_turn_soon(g);
 }
 
-/* ---- the budget of retries ---- */
-
-static void renew_window(struct gateway *g) {
-    int64_t now_us = clock_mono_us();
-    if (now_us - g->traffic.since_us < RETRY_WINDOW_US)
-        return;
-    g->traffic.calls = g->traffic.retries = 0;
-    g->traffic.since_us = now_us;
-}
-
-void gateway_count_call(struct gateway *g) {
-    renew_window(g);
-    g->traffic.calls++;
-}
-
-bool gateway_may_retry(struct gateway *g, const struct conf *c) {
-    renew_window(g);
-    if (g->traffic.retries >= RETRIES_FREE + g->traffic.calls * c->retries.budget / FACTOR_ONE)
-        return false;
-    g->traffic.retries++;
-    return true;
-}
-
 /* ---- clients ---- */
 
 static void on_head(struct exchange *x, void *user) {

@@ -15,8 +15,6 @@
 #include "gateway/state/state.h"
 
 #define TOLLGATE_VERSION "0.1.0"
-#define RETRY_WINDOW_US (10 * US_PER_S)
-#define RETRIES_FREE 100 /* ten a second: what a quiet gateway may always try again */
 #define ADMIN_TOKEN_MAX 80
 #define TICK_US (100 * US_PER_MS) /* how often clocks of waiting requests are looked at */
 
@@ -63,13 +61,10 @@ struct gateway {
     char end_user_key[STATE_SECRET_MAX]; /* secret: makes digests of end users */
     char chain[128];                     /* of the audit log: "<node>.<worker>" */
     char replayed[128];                  /* the chain whose settles the ledger was told last, at the start */
-    struct { /* of the last RETRY_WINDOW_US: calls, and tries within a rung after the first */
-        int64_t since_us, calls, retries;
-    } traffic;
-    struct admin_call *push;  /* the one version of an adapter that is being pushed; NULL: none */
-    size_t adapter_jobs;      /* callers of the admin port who wait for a look at a folder of adapters */
-    struct list lookups;      /* gateway/lookup.c */
-    struct list finance_jobs; /* reports and corrections that threads of their own work on */
+    struct admin_call *push;             /* the one version of an adapter that is being pushed; NULL: none */
+    size_t adapter_jobs;                 /* callers of the admin port who wait for a look at a folder of adapters */
+    struct list lookups;                 /* gateway/lookup.c */
+    struct list finance_jobs;            /* reports and corrections that threads of their own work on */
     bool draining;
     int64_t drain_until_us;
     int64_t started_us;
@@ -100,10 +95,6 @@ void gateway_drop_prepared(struct gateway *g);
 void gateway_drain(struct gateway *g);
 /* The token of the admin port: conf's, or a fresh one in its file beside the state directory. */
 must_check bool admin_token_make(const struct conf *c, char token[ADMIN_TOKEN_MAX], struct str *why);
-/* Whether one more try within a rung fits retries.budget, a share of recent calls, so that an outage is not multiplied;
- * counts it if so. Going down a rung is bounded by attempts and the deadline alone. */
-bool gateway_may_retry(struct gateway *g, const struct conf *c);
-void gateway_count_call(struct gateway *g);
 /* A refuse record for somebody without a key: in full up to STRANGERS_PER_S a second, then counted. */
 #define STRANGERS_PER_S 50
 void gateway_count_stranger(struct gateway *g, const char *id, const char *client, const char *endpoint, enum err e);

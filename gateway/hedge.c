@@ -25,7 +25,7 @@ bool hedge_is_due(const struct request *r, int64_t now_us) {
  * the operator marked as lesser. */
 static bool may_help(const struct choice *first, const struct choice *c) {
     bool same_engine = c->backend->protocol == PROTOCOL_DECODE && strcmp(c->backend->name, first->backend->name) == 0;
-    return !same_engine && (!c->degraded || first->degraded);
+    return !same_engine && !c->last && (!c->degraded || first->degraded);
 }
 
 /* The choice that would follow the first try if that had run out of time; -1: none would. */
@@ -82,7 +82,7 @@ enum walk hedge_step(struct request *r, int64_t now_us) {
     int next = choose(r);
     if (next < 0)
         return give_up(r, NULL);
-    if (!gateway_may_retry(r->gateway, r->conf))
+    if (!routing_may_retry(r->gateway->routing, r->conf, now_us))
         return give_up(r, "held_back");
     r->hedging = true;
     r->at = next;

@@ -15,7 +15,8 @@
     X(CACHE, "cache_total", "Cache look-ups, by result.")                                                              \
     X(SAVED, "cache_saved_usd_total", "What answers given again would have cost in USD, by team.")                     \
     X(REFUSED, "refused_total", "Requests refused, by code.")                                                          \
-    X(ALERTS, "alerts_total", "Alerts for webhooks, by event and result: delivered, retried, failed or dropped.")      \
+    X(ALERTS, "alerts_total",                                                                                          \
+      "Alerts for webhooks, by event and result: delivered, retried, failed, dropped, elsewhere.")                     \
     X(BUDGET_EVENTS, "budget_events_total", "Warnings, first refusals and overruns of budgets, by event and scope.")   \
     X(CONTENT_LOST, "audit_content_lost_total", "Bodies that were to be stored and are not, by reason.")               \
     X(OVERRUN, "budget_overrun_usd_total", "USD that providers reported beyond what was held, by scope.")

@@ -89,6 +89,7 @@ struct try_row {
     const char *why;                      /* static: why it ended */
     int status;                           /* HTTP, 0 if none came */
     int64_t began_us, first_us, ended_us; /* since the request began; first_us -1: no content */
+    int64_t retry_after_us;               /* the provider's wish; 0: none */
     struct usage usage;
     struct price price;
 };
@@ -154,7 +155,6 @@ struct request {
     int n_tries;                      /* that were begun */
     struct try_row *last;             /* in tries: the one that ended last; NULL: none has */
     struct provider_error last_error; /* of the last try that failed */
-    int64_t last_retry_after_us;
     bool forwarded_read;
     struct http_field forwarded[FORWARDED_FIELDS_MAX]; /* of the caller's head, for providers; in the arena */
     size_t n_forwarded;

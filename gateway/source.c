@@ -209,7 +209,7 @@ static enum outcome outcome_of_failure(enum http_failure f) {
     static const enum outcome outcomes[] = {[HTTP_FAIL_RESOLVE] = OUTCOME_CONNECT,
                                             [HTTP_FAIL_CONNECT] = OUTCOME_CONNECT,
                                             [HTTP_FAIL_TLS] = OUTCOME_CONNECT,
-                                            [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_TIMEOUT,
+                                            [HTTP_FAIL_CONNECT_TIMEOUT] = OUTCOME_CONNECT_SLOW,
                                             [HTTP_FAIL_FIRST_TIMEOUT] = OUTCOME_TIMEOUT,
                                             [HTTP_FAIL_IDLE_TIMEOUT] = OUTCOME_TIMEOUT,
                                             [HTTP_FAIL_TOTAL_TIMEOUT] = OUTCOME_TIMEOUT,

@@ -251,7 +251,7 @@ enum walk step_route(struct request *r) {
         return go(r, STATE_CACHE); /* what is kept answers also when nobody else can */
     if (r->unrouted)
         return end_unrouted(r);
-    gateway_count_call(r->gateway);
+    routing_count_call(r->gateway->routing, clock_mono_us());
     r->at = 0;
     if (r->plan.choices[0].rung > 0)
         r->down = lowest_reason(r->plan.skipped);

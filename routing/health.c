@@ -1,6 +1,6 @@
 /* Passive health: what is known of backends, keys, targets and lanes from how tries on them ended. Always true here:
  * state is keyed by names and outlives any conf; there are at most `max` parts; a part in flight is never forgotten;
- * faults that arrive while a part is already shut do not double its cool-down, or one burst would. */
+ * faults that arrive while a part is already shut do not make its cool-down longer, or one burst would. */
 #include "routing/health.h"
 
 #include <assert.h>
@@ -140,10 +140,11 @@ static bool ratio_is_bad(const struct health *h, const struct conf *conf) {
     return all >= floor - 0.5 && h->bad * (double)FACTOR_ONE >= (double)conf->health.errors * all;
 }
 
+/* A quarter longer each time: about a fifth of the outage so far, so that its end is noticed within that. */
 static int64_t cool_down(const struct health *h, const struct conf *conf) {
     int64_t us = conf->health.cool_down_us;
     for (int i = 0; i < h->level && us < conf->health.cool_down_max_us; i++)
-        us *= 2;
+        us += us / 4;
     return us < conf->health.cool_down_max_us ? us : conf->health.cool_down_max_us;
 }
 
@@ -154,6 +155,7 @@ static int64_t obeyed(int64_t retry_after_us) {
 static void shut(struct health *h, const struct conf *conf, const struct fault *f, int64_t now_us) {
     h->asked = f->retry_after_us > 0;
     h->at_once = f->at_once;
+    h->early_us = now_us + conf->health.cool_down_us;
     h->open_until_us = now_us + (h->asked ? obeyed(f->retry_after_us) : cool_down(h, conf));
     h->reason = f->reason;
     h->open = true;
@@ -161,7 +163,8 @@ static void shut(struct health *h, const struct conf *conf, const struct fault *
     h->level++;
 }
 
-static void stay_shut(struct health *h, const struct fault *f, int64_t now_us) {
+static void stay_shut(struct health *h, const struct conf *conf, const struct fault *f, int64_t now_us) {
+    h->early_us = now_us + conf->health.cool_down_us;
     if (f->retry_after_us <= 0)
         return;
     int64_t until_us = now_us + obeyed(f->retry_after_us);
@@ -177,19 +180,24 @@ void health_fault(struct health *h, const struct conf *conf, const struct fault 
     h->tripped = h->tripped || ratio_is_bad(h, conf);
     enum health_state state = health_state(h, now_us);
     if (state == HEALTH_SHY || state == HEALTH_SHUT)
-        stay_shut(h, f, now_us);
+        stay_shut(h, conf, f, now_us);
     else if (state == HEALTH_HALF_OPEN || h->tripped || f->at_once || f->retry_after_us > 0 ||
              h->streak >= HEALTH_STREAK)
         shut(h, conf, f, now_us);
 }
 
-/* A good try ends a cool-down that is over, or one that only a streak began: the good try has broken the streak. */
-void health_good(struct health *h, const struct conf *conf, int64_t now_us) {
+bool health_may_early(const struct health *h, int64_t now_us) {
+    return !h->asked && now_us >= h->early_us && !health_probing(h, now_us);
+}
+
+/* A good try ends a cool-down that is over or that it was to probe, or one that only a streak began: it has broken it. */
+void health_good(struct health *h, const struct conf *conf, bool probe, int64_t now_us) {
     decay(h, conf->health.window_us, now_us);
     h->good += 1;
     h->streak = 0;
     enum health_state state = health_state(h, now_us);
-    if (state != HEALTH_HALF_OPEN && !(state == HEALTH_SHY && !h->at_once))
+    bool streak_only = state == HEALTH_SHY && !h->at_once;
+    if (!h->open || (state != HEALTH_HALF_OPEN && !streak_only && !probe))
         return;
     h->open = h->tripped = h->asked = h->at_once = false;
     h->prober = NULL;

@@ -4,9 +4,10 @@
  *     CLOSED --- Retry-After, 401, 404, 429 ---> SHUT ----------------------> HALF_OPEN (one probe)
  *       ^                                       |SHY                            |      |
  *       '------------- a good try --------------'<------- the probe is good ----'      '- the probe is bad: SHUT or
- *                                                                                        SHY for twice as long
+ *                                                                                        SHY, a quarter longer
  * SHY is shut for as long as something else can serve: it was not the error ratio nor the provider's own Retry-After
- * that shut it, so one who has nothing else is not sent away for it. */
+ * that shut it, so one who has nothing else is not sent away for it. And where nothing else can serve, what the error
+ * ratio shut is probed after the first cool-down already, however long the present one is. */
 #ifndef TOLLGATE_ROUTING_HEALTH_H
 #define TOLLGATE_ROUTING_HEALTH_H
 
@@ -34,7 +35,8 @@ struct health {
     bool tripped, asked, at_once; /* what opened it: the error ratio; a Retry-After; a 401, 404 or 429 */
     enum reason reason;           /* of the fault that opened it */
     int64_t open_until_us;        /* cool-down ends */
-    int level;                    /* cool-downs in a row, for the doubling */
+    int64_t early_us;             /* from then on it may be probed where nothing else is left */
+    int level;                    /* cool-downs in a row, each longer */
     int in_flight;
     const struct choice *prober; /* holds the half-open slot; compared, never followed */
     int64_t probe_us;            /* when it took the slot */
@@ -73,6 +75,10 @@ struct fault {
     int64_t retry_after_us;
 };
 void health_fault(struct health *h, const struct conf *conf, const struct fault *f, int64_t now_us);
-void health_good(struct health *h, const struct conf *conf, int64_t now_us);
+/* `probe`: the try held the slot of the probe. */
+void health_good(struct health *h, const struct conf *conf, bool probe, int64_t now_us);
+/* Whether a cool-down that the error ratio began may be cut short by one probe: its first length is over, and no
+ * provider asked for the rest. */
+bool health_may_early(const struct health *h, int64_t now_us);
 
 #endif

@@ -31,6 +31,8 @@ static bool say(struct verdict *v, enum barrier barrier, enum reason reason, con
 }
 
 void lanes_exclude(struct planner *p, const char *target, const struct verdict *v) {
+    if (p->quiet)
+        return;
     if (v->barrier > p->nearest)
         p->nearest = v->barrier;
     if (p->plan->n_excluded == PLAN_EXCLUDED_MAX) {
@@ -147,6 +149,12 @@ static bool cannot(const struct planner *p, const struct candidate *c, struct ve
     return false;
 }
 
+static bool writes_too_little(const struct planner *p, const struct candidate *c, struct verdict *v) {
+    int64_t most_tok = c->facts.max_output_tok;
+    return most_tok > 0 && p->needs->max_output_tok > most_tok &&
+           say(v, BARRIER_ABILITY, REASON_CAPABILITY, "at most %lld of output", (long long)most_tok);
+}
+
 static bool is_another_model(const struct planner *p, const struct candidate *c, struct verdict *v) {
     if (!p->models || p->needs->fallback == FALLBACK_ANY)
         return false;
@@ -159,7 +167,7 @@ static bool is_another_model(const struct planner *p, const struct candidate *c,
 }
 
 static const check boundaries[] = {speaks_otherwise, lacks_tag, has_no_key_for_team};
-static const check conditions[] = {is_another_model, is_off, is_too_small, cannot};
+static const check conditions[] = {is_another_model, is_off, is_too_small, cannot, writes_too_little};
 
 static bool any(const check *checks, size_t n, const struct planner *p, const struct candidate *c, struct verdict *v) {
     for (size_t i = 0; i < n; i++)
@@ -177,23 +185,28 @@ static bool has_no_slot(const struct planner *p, const struct lane *lane, const 
                lane->backend->name);
 }
 
-/* The part of the lane that is back last; NULL when all are well enough. */
-static const struct health *worst_part(const struct planner *p, const struct part_names *names, bool *probe,
-                                       bool *shy_only) {
-    const struct health *worst = NULL;
-    *shy_only = true;
-    for (enum part part = 0; part < PART_N; part++) {
-        const struct health *h = health_find(&p->r->health, part, names);
-        enum health_state state = h ? health_state(h, p->now_us) : HEALTH_CLOSED;
-        if (state == HEALTH_HALF_OPEN && !health_probing(h, p->now_us))
-            *probe = true;
-        if (state == HEALTH_CLOSED || (state == HEALTH_HALF_OPEN && !health_probing(h, p->now_us)))
-            continue;
-        *shy_only = *shy_only && !h->tripped && !h->asked;
-        if (!worst || h->open_until_us > worst->open_until_us)
-            worst = h;
-    }
-    return worst;
+/* What keeps a lane waiting. */
+struct illness {
+    const struct health *worst; /* the part that is back last; NULL: all are well enough */
+    bool probe;                 /* one of them is half-open, and this call may probe it */
+    bool shut;                  /* one of them is shut ... */
+    bool hopeless;              /* ... and may not be tried even where nothing else is left */
+    int64_t back_us;            /* when the lane may be tried at the latest where nothing else is left */
+};
+
+static void look_at_part(const struct health *h, int64_t now_us, struct illness *out) {
+    enum health_state state = health_state(h, now_us);
+    bool half = state == HEALTH_HALF_OPEN, probed = health_probing(h, now_us);
+    out->probe = out->probe || (half && !probed);
+    if (state == HEALTH_CLOSED || (half && !probed))
+        return;
+    bool shut = h->tripped || h->asked;
+    out->shut = out->shut || shut;
+    out->hopeless = out->hopeless || (shut && (half || !health_may_early(h, now_us)));
+    int64_t back_us = h->asked || h->early_us > h->open_until_us ? h->open_until_us : h->early_us;
+    out->back_us = back_us > out->back_us ? back_us : out->back_us;
+    if (!out->worst || h->open_until_us > out->worst->open_until_us)
+        out->worst = h;
 }
 
 static void say_cooling(const struct planner *p, const struct health *h, struct verdict *v) {
@@ -208,20 +221,25 @@ static void say_cooling(const struct planner *p, const struct health *h, struct 
 }
 
 static bool is_ill(struct planner *p, struct lane *lane, const struct part_names *names, struct verdict *v) {
-    bool probe = false, shy_only;
-    const struct health *worst = worst_part(p, names, &probe, &shy_only);
-    if (!worst) {
-        lane->why = probe ? "probe after cool-down" : NULL;
+    struct illness ill = {0};
+    for (enum part part = 0; part < PART_N; part++) {
+        const struct health *h = health_find(&p->r->health, part, names);
+        if (h)
+            look_at_part(h, p->now_us, &ill);
+    }
+    if (!ill.worst) {
+        lane->why = ill.probe ? "probe after cool-down" : NULL;
         return false;
     }
-    if (shy_only && p->take_shy) {
-        lane->why = "cooling down, but nothing else is left";
+    if (!ill.hopeless && p->take_last) {
+        lane->last = true;
+        lane->why = ill.shut ? "probe before its time: nothing else is left" : "cooling down, but nothing else is left";
         return false;
     }
-    p->n_shy += shy_only;
-    if (worst->open_until_us < p->back_us)
-        p->back_us = worst->open_until_us;
-    say_cooling(p, worst, v);
+    p->n_last += !ill.hopeless;
+    if (ill.back_us < p->back_us)
+        p->back_us = ill.back_us;
+    say_cooling(p, ill.worst, v);
     return true;
 }
 

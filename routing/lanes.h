@@ -21,8 +21,9 @@ struct planner {
     int64_t now_us;
     struct arena *arena;
     struct plan *plan;
-    bool take_shy;             /* nothing else can serve: lanes that are merely shy may */
-    int n_shy;                 /* lanes left out because they are shy */
+    bool take_last;            /* nothing else can serve: lanes that are merely shy may, and early probes */
+    int n_last;                /* lanes left out that may then */
+    bool quiet;                /* exclusions are not noted */
     bool full;                 /* the arena was used up */
     enum barrier nearest;      /* of all exclusions so far */
     int64_t back_us;           /* when the first lane is back; INT64_MAX: not known */

@@ -22,8 +22,13 @@ struct outcome_row {
     enum part fault; /* PART_N: nobody's */
     bool at_once;    /* one is enough to pass the part over while others can serve */
     bool certain;    /* what shares the faulty part fails too: never tried after it */
+    bool sent;       /* the provider may have worked on it: a further try in the rung is a retry, and counts as one */
+    bool waits;      /* ... and goes after a back-off: the rung may be in trouble as a whole */
     unsigned proves; /* PART_BITs that this outcome shows to be well */
 };
 const struct outcome_row *outcome_row(enum outcome o);
+
+/* plan_next.c: what follows choice `from` among those behind `far`; `below`: only in other rungs. -1: nothing. */
+int plan_next_behind(const struct plan *p, int from, int far, bool below, enum outcome last, enum fallback fallback);
 
 #endif

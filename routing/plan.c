@@ -1,4 +1,4 @@
-/* needs -> plan. Always true here: a plan stands rung by rung, each lane in it at most once and at most PLAN_MAX of them;
+/* needs -> plan. Always true here: a plan stands rung by rung, last resorts behind all others, each lane in it at most once and at most PLAN_MAX of them;
  * a rung below the first stands in it only if its only_for lists a reason; every rung that can serve keeps at least one
  * place, so that many keys of one rung do not push out the rung that would have helped. */
 #include "routing/lanes.h"
@@ -26,6 +26,7 @@ static void put_choice(struct planner *p, const struct lane *lane, const struct 
         .degraded = in->of->degraded,
         .only_for = in->only_for,
         .why = lane->why,
+        .last = lane->last,
         .facts = lane->facts,
     };
 }
@@ -116,6 +117,13 @@ static void plan_arm(struct planner *p, const struct arm *arm) {
         draw_rung(p, &found, &(struct entering){&rung, RUNG_ARM, REASONS_ALL});
 }
 
+/* What is cooling down stands last, in the same order: better than to give up when all others have failed. */
+static void plan_last(struct planner *p) {
+    p->quiet = true; /* why each lane is left out was said already */
+    for (size_t i = 0; i < p->needs->alias->n_rungs && !p->full && p->plan->n < PLAN_MAX; i++)
+        plan_rung(p, i);
+}
+
 static void plan_once(struct planner *p) {
     *p->plan = (struct plan){.alias = p->needs->alias, .arm = p->needs->arm};
     p->nearest = BARRIER_NONE;
@@ -142,9 +150,12 @@ enum err routing_plan(struct routing *r, const struct needs *needs, int64_t now_
     struct planner p = {.r = r, .needs = needs, .now_us = now_us, .arena = arena, .plan = out};
     assert(needs->alias && needs->key && needs->key->team);
     plan_once(&p);
-    if (out->n == 0 && p.n_shy > 0 && !p.full) {
-        p.take_shy = true;
-        plan_once(&p);
+    if (p.n_last > 0 && !p.full) {
+        p.take_last = true;
+        if (out->n == 0)
+            plan_once(&p);
+        else
+            plan_last(&p);
     }
     if (p.full) {
         out->n = 0;

@@ -34,13 +34,30 @@ static bool may_follow(const struct outcome_row *row, const struct choice *from,
     return to->only_for & REASON_BIT(row->reason);
 }
 
-/* Low is good: what does not share the fault, then what does, then the same of rungs that are worse. */
+/* Low is good: what does not share the fault, then what does, then the same of rungs that are worse, and of last resorts. */
 static int rank_of(const struct outcome_row *row, const struct choice *from, const struct choice *to,
                    enum fallback fallback) {
     bool shares = shares_fault(row->fault, from, to);
     if (!may_follow(row, from, to, fallback) || (shares && row->certain))
         return RANK_NEVER;
-    return (to->degraded && !from->degraded ? 2 : 0) + shares;
+    return (to->last && !from->last ? 4 : 0) + (to->degraded && !from->degraded ? 2 : 0) + shares;
+}
+
+int plan_next_behind(const struct plan *p, int from, int far, bool below, enum outcome last, enum fallback fallback) {
+    const struct outcome_row *row = outcome_row(last);
+    int best = -1, best_rank = RANK_NEVER;
+    assert(from >= 0 && far >= from && far < p->n);
+    if (row->follow == FOLLOW_NONE || fallback == FALLBACK_NONE)
+        return -1;
+    for (int i = far + 1; i < p->n; i++) {
+        bool passed = below && p->choices[i].rung == p->choices[from].rung;
+        int rank = passed ? RANK_NEVER : rank_of(row, &p->choices[from], &p->choices[i], fallback);
+        if (rank < best_rank) {
+            best = i;
+            best_rank = rank;
+        }
+    }
+    return best;
 }
 
 int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback) {
@@ -49,16 +66,5 @@ int plan_next(const struct plan *p, int after, enum outcome last, int tried, int
         return -1;
     if (after < 0)
         return p->n > 0 ? 0 : -1;
-    const struct outcome_row *row = outcome_row(last);
-    if (row->follow == FOLLOW_NONE || fallback == FALLBACK_NONE)
-        return -1;
-    int best = -1, best_rank = RANK_NEVER;
-    for (int i = after + 1; i < p->n; i++) {
-        int rank = rank_of(row, &p->choices[after], &p->choices[i], fallback);
-        if (rank < best_rank) {
-            best = i;
-            best_rank = rank;
-        }
-    }
-    return best;
+    return plan_next_behind(p, after, after, false, last, fallback);
 }

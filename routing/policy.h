@@ -15,6 +15,7 @@ struct lane {
     struct lane_facts facts; /* of its target */
     int in_flight;           /* on this lane alone */
     const char *why;         /* static; NULL: the policy says why */
+    bool last;               /* as in the choice */
     bool taken;
 };
 

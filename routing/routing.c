@@ -50,7 +50,7 @@ void routing_learn(struct routing *r, const struct conf *conf, const struct choi
         if (h && faulty)
             health_fault(h, conf, &fault, now_us);
         else if (h)
-            health_good(h, conf, now_us);
+            health_good(h, conf, h->prober == c, now_us);
     }
     count(r, &names, row->fault != PART_N);
     time_it(r, &names, l, now_us);
@@ -61,16 +61,20 @@ static bool has_slot(struct routing *r, const struct choice *c, const struct par
     return !h || c->backend->in_flight == CONF_UNLIMITED || h->in_flight < c->backend->in_flight;
 }
 
-static bool is_shut(const struct health *h, int64_t now_us) {
+static bool is_shut(const struct health *h, bool early, int64_t now_us) {
     enum health_state state = health_state(h, now_us);
+    if (state == HEALTH_SHUT && early)
+        return !health_may_early(h, now_us);
     if (state == HEALTH_HALF_OPEN)
         return health_probing(h, now_us) && (h->tripped || h->asked);
     return state == HEALTH_SHUT;
 }
 
 static void start(struct health *h, const struct choice *c, int64_t now_us) {
+    enum health_state state = health_state(h, now_us);
     h->in_flight++;
-    if (health_state(h, now_us) == HEALTH_HALF_OPEN && !health_probing(h, now_us)) {
+    bool probes = state == HEALTH_HALF_OPEN || (state == HEALTH_SHUT && c->last);
+    if (probes && !health_probing(h, now_us)) {
         h->prober = c;
         h->probe_us = now_us;
     }
@@ -82,7 +86,7 @@ bool routing_begin(struct routing *r, const struct choice *c, int64_t now_us) {
         return false;
     for (enum part part = 0; part < PART_N; part++) {
         const struct health *h = health_find(&r->health, part, &names);
-        if (h && is_shut(h, now_us))
+        if (h && is_shut(h, c->last, now_us))
             return false;
     }
     for (enum part part = 0; part < PART_N; part++) {

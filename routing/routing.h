@@ -70,6 +70,7 @@ struct choice {
     bool degraded;                       /* the rung is marked so by the operator */
     unsigned only_for; /* REASON_BITs: the reasons for which this rung may be entered from one above; rung 0: all */
     const char *why;   /* static: "weighted draw", "only target", "probe after cool-down", ... */
+    bool last;         /* a last resort: it is cooling down, and may be tried, or probed, when all others have failed */
     struct lane_facts facts;
 };
 
@@ -102,10 +103,11 @@ enum outcome {
     OUTCOME_OK,
     OUTCOME_CLIENT_FAULT,   /* 400, 404 of a body field, 413, 422: nobody's health */
     OUTCOME_CANCELLED,      /* the client left: nobody's health */
-    OUTCOME_CONNECT,        /* refused, no route, DNS, TLS: the backend */
+    OUTCOME_CONNECT,        /* refused, no route, DNS, TLS: the network or the backend; nothing was sent */
+    OUTCOME_CONNECT_SLOW,   /* no connection in time: likewise */
     OUTCOME_UNAVAILABLE,    /* 5xx, reset, broken framing, empty answer: the target */
     OUTCOME_RATE_LIMITED,   /* 429: the lane */
-    OUTCOME_TIMEOUT,        /* connect, first token or idle clock: the target */
+    OUTCOME_TIMEOUT,        /* first token or idle clock: the target */
     OUTCOME_AUTH,           /* 401, 402, 403: the lane's key */
     OUTCOME_MODEL_MISSING,  /* 404: the target */
     OUTCOME_CONTEXT_WINDOW, /* the provider says the prompt is too long: nobody's health */
@@ -130,6 +132,31 @@ static inline bool plan_is_first_rung(const struct plan *p, const struct choice 
  * at fault (the backend after CONNECT, the target after UNAVAILABLE, ...) come after those that do not, so that a bad
  * backend with many keys does not use up the attempts; a degraded rung comes after both. */
 int plan_next(const struct plan *p, int after, enum outcome last, int tried, int attempts, enum fallback fallback);
+
+/* What follows a try that failed before content, within the bounds of retries: how far the walk has come, and the choice
+ * that is next, with the time to wait before it. `far` is the last choice that was begun, `at` the one that failed; a
+ * further try within its rung must fit retries.budget, a share of recent calls, unless nothing was sent, so that an outage
+ * is not multiplied; a rung below is bounded by attempts and the deadline alone. */
+struct walked {
+    int at, far;
+    enum outcome last;
+    int tried;
+    enum fallback fallback;
+    int64_t left_us; /* until the deadline */
+};
+struct next {
+    int at; /* -1: none */
+    int64_t wait_us;
+};
+struct next routing_next(struct routing *r, const struct conf *conf, const struct plan *p, const struct walked *w,
+                         int64_t now_us);
+/* Whether a further try that the caller of routing_next does not make fits retries.budget; counts it if so. */
+must_check bool routing_may_retry(struct routing *r, const struct conf *conf, int64_t now_us);
+/* A call was planned: it counts as traffic. */
+void routing_count_call(struct routing *r, int64_t now_us);
+/* How long a try may go without content: while something may follow it, half of what is left until the deadline, so that
+ * a silent one does not use up the time of those below. */
+int64_t routing_patience_us(const struct plan *p, const struct walked *w);
 
 /* How a try ended. */
 struct lesson {

@@ -248,18 +248,12 @@ static struct jinja_value replace(struct jinja_run *r, const struct jinja_args *
 static struct jinja_value recase(struct jinja_run *r, const struct jinja_args *a, enum jinja_case how) {
     return on_text(r, a, "a change of case", 0) ? jinja_recase(r, a->at[0].s, how) : JINJA_VOID;
 }
-static struct jinja_value upper(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_UPPER);
-}
-static struct jinja_value lower(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_LOWER);
-}
-static struct jinja_value title(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_TITLE);
-}
-static struct jinja_value capitalize(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_CAPITAL);
-}
+#define X(name, how)                                                                                                   \
+    static struct jinja_value name(struct jinja_run *r, const struct jinja_args *a) {                                  \
+        return recase(r, a, how);                                                                                      \
+    }
+JINJA_CASES(X)
+#undef X
 
 static struct jinja_value find(struct jinja_run *r, const struct jinja_args *a) {
     if (!on_text(r, a, "find", 1) || !jinja_step(r, a->at[0].s.n))
@@ -319,11 +313,10 @@ static const struct jinja_known methods[] = {
     {"splitlines", splitlines},
     {"startswith", startswith},
     {"endswith", endswith},
-    {"upper", upper},
-    {"lower", lower},
-    {"title", title},
-    {"capitalize", capitalize},
-    {"find", find},
+#define X(name, how) {#name, name},
+    JINJA_CASES(X)
+#undef X
+        {"find", find},
     {"get", get},
     {"items", items},
     {"keys", keys},

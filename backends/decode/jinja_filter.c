@@ -28,18 +28,12 @@ static struct jinja_value recase(struct jinja_run *r, const struct jinja_args *a
     struct jinja_value v = as_text(r, a->at[0]);
     return r->failed ? JINJA_VOID : jinja_recase(r, v.s, how);
 }
-static struct jinja_value upper(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_UPPER);
-}
-static struct jinja_value lower(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_LOWER);
-}
-static struct jinja_value title(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_TITLE);
-}
-static struct jinja_value capitalize(struct jinja_run *r, const struct jinja_args *a) {
-    return recase(r, a, CASE_CAPITAL);
-}
+#define X(name, how)                                                                                                   \
+    static struct jinja_value name(struct jinja_run *r, const struct jinja_args *a) {                                  \
+        return recase(r, a, how);                                                                                      \
+    }
+JINJA_CASES(X)
+#undef X
 
 static struct jinja_value replace(struct jinja_run *r, const struct jinja_args *a) {
     struct jinja_value v = as_text(r, a->at[0]), from = jinja_arg(a, 1, "old"), to = jinja_arg(a, 2, "new");
@@ -294,11 +288,10 @@ static struct jinja_value indent(struct jinja_run *r, const struct jinja_args *a
 static const struct jinja_known filters[] = {
     {"trim", trim},
     {"string", string},
-    {"upper", upper},
-    {"lower", lower},
-    {"title", title},
-    {"capitalize", capitalize},
-    {"replace", replace},
+#define X(name, how) {#name, name},
+    JINJA_CASES(X)
+#undef X
+        {"replace", replace},
     {"tojson", tojson},
     {"length", length},
     {"count", length},

@@ -67,6 +67,8 @@ struct jinja_text jinja_strip(struct jinja_text t, struct span set, int sides); 
 struct jinja_value jinja_replace(struct jinja_run *r, struct jinja_text t, struct span from, struct jinja_text to,
                                  int64_t most);
 enum jinja_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL };
+#define JINJA_CASES(X) /* as filters and as methods */                                                                 \
+    X(upper, CASE_UPPER) X(lower, CASE_LOWER) X(title, CASE_TITLE) X(capitalize, CASE_CAPITAL)
 struct jinja_value jinja_recase(struct jinja_run *r, struct jinja_text t, enum jinja_case how);
 struct jinja_value jinja_items(struct jinja_run *r, struct jinja_value map, bool keys, bool values);
 struct jinja_value jinja_characters(struct jinja_run *r, struct jinja_text t);

@@ -2,16 +2,21 @@
  * tables. */
 #include "backends/decode/unicode.h"
 
-static bool in_table(const struct unicode_range *rows, size_t n, uint32_t c) {
+size_t unicode_find(const uint32_t *key, size_t row_bytes, size_t n, uint32_t c) {
     size_t from = 0, to = n;
     while (from < to) {
         size_t middle = (from + to) / 2;
-        if (c > rows[middle].last)
+        if (c > key[middle * row_bytes / sizeof *key])
             from = middle + 1;
         else
             to = middle;
     }
-    return from < n && c >= rows[from].first;
+    return from;
+}
+
+static bool in_table(const struct unicode_range *rows, size_t n, uint32_t c) {
+    size_t at = unicode_find(&rows->last, sizeof *rows, n, c);
+    return at < n && c >= rows[at].first;
 }
 
 bool unicode_is_letter(uint32_t c) {

@@ -28,6 +28,9 @@ extern const struct unicode_parts unicode_parts[];
 extern const struct unicode_pair unicode_pairs[];
 extern const size_t unicode_classes_n, unicode_parts_n, unicode_pairs_n;
 
+/* The first of n rows, in the order of a member of theirs, whose member is not below c; n: none. `key` is the first row's
+ * member, and rows are whole numbers of it. */
+size_t unicode_find(const uint32_t *key, size_t row_bytes, size_t n, uint32_t c);
 bool unicode_is_letter(uint32_t c); /* \p{L} */
 bool unicode_is_number(uint32_t c); /* \p{N} */
 bool unicode_is_space(uint32_t c);  /* \s */

@@ -26,15 +26,8 @@ struct points {
 };
 
 static uint8_t class_of(uint32_t c) {
-    size_t from = 0, to = unicode_classes_n;
-    while (from < to) {
-        size_t middle = (from + to) / 2;
-        if (c > unicode_classes[middle].last)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < unicode_classes_n && c >= unicode_classes[from].first ? unicode_classes[from].combining : 0;
+    size_t at = unicode_find(&unicode_classes->last, sizeof *unicode_classes, unicode_classes_n, c);
+    return at < unicode_classes_n && c >= unicode_classes[at].first ? unicode_classes[at].combining : 0;
 }
 
 static void put(struct points *p, uint32_t c) {
@@ -47,15 +40,8 @@ static void put(struct points *p, uint32_t c) {
 }
 
 static const struct unicode_parts *parts_of(uint32_t c) {
-    size_t from = 0, to = unicode_parts_n;
-    while (from < to) {
-        size_t middle = (from + to) / 2;
-        if (c > unicode_parts[middle].whole)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < unicode_parts_n && unicode_parts[from].whole == c ? &unicode_parts[from] : NULL;
+    size_t at = unicode_find(&unicode_parts->whole, sizeof *unicode_parts, unicode_parts_n, c);
+    return at < unicode_parts_n && unicode_parts[at].whole == c ? &unicode_parts[at] : NULL;
 }
 
 static void take_apart(struct points *p, uint32_t c) {

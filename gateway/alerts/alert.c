@@ -25,6 +25,8 @@ struct delivery {
     int64_t due_us; /* mono */
     size_t answer_bytes;
     struct http_call *call; /* owned; NULL between tries */
+    struct redis_call claim;
+    bool claiming; /* another process may have told it: Redis is asked */
 };
 
 struct alerts {
@@ -42,6 +44,8 @@ struct alerts *alerts_new(void) {
 static void delivery_free(struct delivery *d) {
     if (d->call)
         http_call_close(d->call);
+    if (d->claiming)
+        redis_forget(d->gateway->redis, &d->claim);
     free(d->url);
     free(d->body);
     free(d);
@@ -193,7 +197,7 @@ void alerts_tick(struct gateway *g, int64_t mono_us) {
     for (struct link *k = list_first(&a->open), *next; k; k = next) {
         struct delivery *d = container_of(k, struct delivery, link);
         next = list_next(&a->open, k);
-        if (d->call || mono_us < d->due_us || running_to(a, d->url) >= ALERT_RUNNING_MAX)
+        if (d->call || d->claiming || mono_us < d->due_us || running_to(a, d->url) >= ALERT_RUNNING_MAX)
             continue;
         const struct conf_alert *w = find_webhook(g->conf, d->url);
         if (w)
@@ -201,6 +205,45 @@ void alerts_tick(struct gateway *g, int64_t mono_us) {
         else
             end_delivery(d, "dropped"); /* conf names this webhook no more */
     }
+}
+
+/* ---- one of several processes tells ---- */
+
+#define CLAIM_KEY_MAX 512
+#define CLAIM_MAX_US (400 * US_PER_DAY) /* of a budget without an end */
+
+/* Without an answer of Redis everybody tells: twice is better than never. */
+static void on_claimed(struct redis_call *call, const struct redis_value *reply) {
+    struct delivery *d = container_of(call, struct delivery, claim);
+    struct gateway *g = d->gateway;
+    d->claiming = false;
+    if (reply && reply->kind == REDIS_NIL)
+        end_delivery(d, "elsewhere");
+    alerts_tick(g, clock_mono_us());
+}
+
+/* A key of Redis for the event and its webhook, which the first one makes and which is gone when it may be told again. */
+static void claim(struct delivery *d, const struct alert *alert, int64_t now_us) {
+    struct redis *r = d->gateway->redis;
+    char name[2 * ALERT_TEXT_MAX], hex[SHA256_HEX_MAX], key[CLAIM_KEY_MAX], ms[24];
+    uint8_t digest[SHA256_BYTES];
+    int64_t until_us = alert->until_us ? alert->until_us : now_us + ALERT_QUIET_US;
+    if (!r || alert->event == ALERT_AUDIT_HEAD || until_us <= now_us)
+        return;
+    snprintf(name, sizeof(name), "%s %s %s ", alert_event_names[alert->event], alert->scope,
+             alert->mark ? alert->mark : "");
+    struct sha256 *sha = sha256_new();
+    sha256_add(sha, span_of(name));
+    sha256_add(sha, span_of(d->url));
+    sha256_end(sha, digest);
+    snprintf(key, sizeof(key), "%salert:%s", r->prefix, hex_put(digest, sizeof(digest), hex));
+    if (until_us - now_us > CLAIM_MAX_US)
+        until_us = now_us + CLAIM_MAX_US;
+    snprintf(ms, sizeof(ms), "%" PRId64, (until_us - now_us) / US_PER_MS + 1);
+    const struct span argv[] = {SPAN("SET"), span_of(key), span_of(d->gateway->chain),
+                                SPAN("NX"),  SPAN("PX"),   span_of(ms)};
+    d->claim = (struct redis_call){.done = on_claimed};
+    d->claiming = redis_send(r, &d->claim, ARRAY_LEN(argv), argv);
 }
 
 /* ---- raising ---- */
@@ -254,7 +297,7 @@ static void write_body(const struct gateway *g, const struct alert *alert, const
 }
 
 static void queue(struct gateway *g, const struct conf_alert *w, const struct alert *alert, const char *id,
-                  const struct str *body) {
+                  const struct str *body, int64_t now_us) {
     static struct log_gate gate;
     uint64_t swallowed;
     if (g->alerts->open.n >= ALERT_DELIVERIES_MAX) {
@@ -271,6 +314,7 @@ static void queue(struct gateway *g, const struct conf_alert *w, const struct al
     d->body = xstrndup(body->at, body->n);
     snprintf(d->id, sizeof(d->id), "%s", id);
     list_append(&g->alerts->open, &d->link);
+    claim(d, alert, now_us);
 }
 
 void alert_raise(struct gateway *g, const struct alert *alert) {
@@ -289,7 +333,7 @@ void alert_raise(struct gateway *g, const struct alert *alert) {
     write_body(g, alert, id, now_us, &body);
     for (size_t i = 0; i < g->conf->n_alerts && !body.over; i++)
         if (g->conf->alerts[i].events & (1u << alert->event))
-            queue(g, &g->conf->alerts[i], alert, id, &body);
+            queue(g, &g->conf->alerts[i], alert, id, &body, now_us);
     str_fini(&body);
     alerts_tick(g, clock_mono_us());
 }

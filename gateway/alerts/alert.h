@@ -5,7 +5,8 @@
  * A body is {"id","event","time","node","scope","text","figures":{...}}. It is signed as Standard Webhooks says: headers
  * webhook-id, webhook-timestamp (of this try) and webhook-signature: v1,base64(HMAC-SHA256(key, id.timestamp.body)). The
  * id is the same over all tries and all webhooks, so a receiver can pass over what it has. Raising never waits, is never
- * on the way of a request, and cannot fail: what finds no room is dropped, counted and logged. Deliveries live in memory:
+ * on the way of a request, and cannot fail: what finds no room is dropped, counted and logged. Of the processes on one
+ * Redis the first tells an event of a scope, the others keep silent; while Redis does not answer each tells by itself. Deliveries live in memory:
  * those that are open when the process ends are lost, and said so. */
 #ifndef TOLLGATE_GATEWAY_ALERT_H
 #define TOLLGATE_GATEWAY_ALERT_H

@@ -2,8 +2,8 @@
  * and the exit status 1. */
 #include "gateway/cli/act_tell.h"
 
-#include "gateway/cli/admin_client.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/client.h"
 
 #include "gateway/base/json.h"
 
@@ -61,9 +61,10 @@ int act_tell(const char *file, const char *address, const char *path, const stru
         return 1;
     str_init(&out, REPLY_MAX);
     str_init(&why, ACT_BODY_MAX);
-    int status = admin_ask(c, address, "POST", path, str_span(body), &out, &why);
+    int status = client_act(c, address, "POST", path, str_span(body), &out, &why);
     if (status == 0)
-        fprintf(stderr, "tollgate: no gateway listens on the admin port %s\n", address ? address : c->admin_address);
+        fprintf(stderr, "tollgate: nobody listens on %s; is the gateway running?\n",
+                address ? address : c->admin_address);
     else if (status < 0)
         fprintf(stderr, "tollgate: %s\n", why.at ? why.at : "");
     else if (status >= 300)

@@ -1,8 +1,8 @@
 /* tollgate reprice and tollgate close: through the running gateway, so that the chain has one writer; where none runs, by
  * opening the chain as it would. */
-#include "gateway/cli/admin_client.h"
 #include "gateway/cli/arguments.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/client.h"
 #include "gateway/finance/reprice.h"
 #include "gateway/gateway.h"
 #include <stdio.h>
@@ -74,7 +74,7 @@ static int ask_gateway(const struct conf *c, const struct asked *q, struct str *
     str_init(&reply, REPLY_MAX);
     put_body(q, &body);
     int status =
-        admin_ask(c, q->admin, "POST", q->closes ? "/admin/close" : "/admin/reprice", str_span(&body), &reply, why);
+        client_act(c, q->admin, "POST", q->closes ? "/admin/close" : "/admin/reprice", str_span(&body), &reply, why);
     if (status == 200)
         fwrite(reply.at, 1, reply.n, stdout);
     else if (status > 0)

@@ -3,14 +3,16 @@
 #ifndef TOLLGATE_CLI_CLIENT_H
 #define TOLLGATE_CLI_CLIENT_H
 
-#include "gateway/base/json.h"
+#include "conf/conf.h"
 
 #define CLIENT_REPLY_MAX (64 << 20)
-#define CLIENT_WAIT_S 30 /* for an answer */
+#define CLIENT_WAIT_S 30  /* for an answer */
+#define CLIENT_LONG_S 600 /* of an act that reads the whole log, or brings many bytes */
+#define CLIENT_TOKEN_MAX 512
 
 struct client {
-    char address[256]; /* host:port or unix:/path */
-    char token[256];   /* secret */
+    char address[256];            /* host:port or unix:/path */
+    char token[CLIENT_TOKEN_MAX]; /* secret */
 };
 /* False with a sentence on standard error. `address` may be NULL: conf's. */
 must_check bool client_init(struct client *c, const char *conf_file, const char *address);
@@ -19,6 +21,11 @@ int client_ask(const struct client *c, const char *method, const char *path, con
 /* The same for a verb: an answer that is no 2xx is said on standard error. False: the verb fails. */
 must_check bool client_do(const struct client *c, const char *method, const char *path, const char *body,
                           struct str *reply);
+
+/* One long act of a verb that has its conf; `address` may be NULL: conf's. The HTTP status with its body in `reply`; 0: nobody
+ * listens there; -1: a sentence in `why`. */
+int client_act(const struct conf *c, const char *address, const char *method, const char *path, struct span body,
+               struct str *reply, struct str *why);
 
 /* Objects as a table: one column a member, as wide as it must be; a member that is absent or null is "-". */
 struct client_column {

@@ -1,9 +1,9 @@
 /* tollgate audit shred: through the running gateway, so that the chain has one writer; where none runs, or a folder is
  * given, by opening the chain as it would. Always true: the record is in the file before the first key goes. */
-#include "gateway/cli/admin_client.h"
 #include "gateway/cli/arguments.h"
 #include "gateway/cli/audit_content.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/client.h"
 #include "gateway/gateway.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int ask_gateway(const struct conf *c, const struct shred_words *w, struct
     json_put_str(&body, "day", w->day);
     json_put_str(&body, "reason", w->reason);
     str_putc(&body, '}');
-    int status = admin_ask(c, w->admin, "POST", "/admin/audit/shred", str_span(&body), &reply, why);
+    int status = client_act(c, w->admin, "POST", "/admin/audit/shred", str_span(&body), &reply, why);
     if (status == 200)
         fwrite(reply.at, 1, reply.n, stdout);
     else if (status > 0)

@@ -2,7 +2,7 @@
  * by budget. Always true here: a budget that calls are settling in at this moment is not taken for a difference, since it is
  * asked before and after the log is read, and again. */
 #include "gateway/cli/spend_check.h"
-#include "gateway/cli/admin_client.h"
+#include "gateway/cli/client.h"
 #include "gateway/finance/report.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +50,9 @@ static bool ask_ledger(const struct conf *c, const char *admin, struct scopes *o
     struct json_fault fault;
     struct json_walk walk;
     struct span name;
-    str_init(&reply, ADMIN_CLIENT_REPLY_MAX);
+    str_init(&reply, CLIENT_REPLY_MAX);
     *out = (struct scopes){0};
-    int status = admin_ask(c, admin, "GET", "/admin/budgets", SPAN_NONE, &reply, why);
+    int status = client_act(c, admin, "GET", "/admin/budgets", SPAN_NONE, &reply, why);
     bool good = status == 200 && json_check(str_span(&reply), JSON_DEPTH_MAX, &root, &fault);
     if (good)
         for (json_walk_init(&walk, json_get(root, "budgets"));

@@ -1,4 +1,6 @@
-/* Writes a synthetic audit log: N requests, an admit and a settle each, over 30 days, 40 teams, 100 keys and 6 targets. */
+/* Writes a synthetic audit log: N requests, an admit and a settle each (with `settles` the settles alone), over 30 days, 40
+ * teams, 100 keys and 6 targets.
+ *     log DIR N [settles] */
 #include "audit/audit.h"
 #include "gateway/base/clock.h"
 #include <stdio.h>
@@ -8,7 +10,15 @@
 #define FIRST_US INT64_C(1793491200000000) /* 2026-11-01 */
 #define LAG_MAX 20000
 
-static void one_request(struct audit *a, int64_t i, int64_t n) {
+/* Waits where the log would turn it away. */
+static void add(struct audit *a, const struct audit_record *r, int64_t now_us) {
+    while (audit_add(a, r, now_us) == 0) {
+        audit_flush(a);
+        usleep(500);
+    }
+}
+
+static void one_request(struct audit *a, int64_t i, int64_t n, bool admits) {
     char request[40], team[16], key[16], target[32];
     int64_t at_us = FIRST_US + (int64_t)((__int128)i * 30 * US_PER_DAY / n);
     snprintf(request, sizeof request, "req_%032llx", (unsigned long long)i);
@@ -38,7 +48,8 @@ static void one_request(struct audit *a, int64_t i, int64_t n) {
                              .hold_nanousd = 100000,
                              .labels = labels,
                              .n_labels = 2};
-    audit_add(a, &r, at_us);
+    if (admits)
+        add(a, &r, at_us);
     r.kind = AUDIT_SETTLE;
     r.admitted_us = at_us;
     r.status = 200;
@@ -48,12 +59,12 @@ static void one_request(struct audit *a, int64_t i, int64_t n) {
     r.usage = tries[0].usage;
     r.cost_nanousd = 1235;
     r.price_digest = "0123456789abcdef";
-    audit_add(a, &r, at_us + 1000);
+    add(a, &r, at_us + 1000);
 }
 
 int main(int argc, char **argv) {
     struct str why;
-    if (argc != 3)
+    if (argc < 3 || argc > 4)
         return 2;
     int64_t n = atoll(argv[2]);
     struct loop *loop = loop_new();
@@ -65,7 +76,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     for (int64_t i = 0; i < n; i++) {
-        one_request(a, i, n);
+        one_request(a, i, n, argc == 3);
         while (i % 1000 == 0 && audit_lag(a) > LAG_MAX)
             usleep(500);
     }

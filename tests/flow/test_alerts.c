@@ -171,3 +171,65 @@ STORY(alerts, a_target_that_is_down_is_told, FLOW_CONF ALERTS "health: {cool_dow
     cr_expect(json_is(json_get(json_get(body, "figures"), "reason"), "unavailable"));
 #endif
 }
+
+#ifdef TOLLGATE_TEST /* the clock can be moved */
+#define EXPIRING                                                                                                       \
+    FLOW_BASE FLOW_BACKENDS FLOW_ALIASES                                                                               \
+        "teams:\n"                                                                                                     \
+        "  search: {keys: [{id: callers1, name: test, sha256: @KEY@}, {id: shortkey, name: short, owner: anna, "       \
+        "sha256: @OTHER@, expires: \""
+#define EXPIRED "\"}], allow: [\"*\"]}\n" ALERTS
+
+static void expect_expiry(struct flow *f, size_t nth, const char *event, const char *mark) {
+    UNTIL(f, provider_call(&f->low, nth) && alerts_open(f->g->alerts) == 0);
+    struct json body = body_of(provider_call(&f->low, nth));
+    cr_expect(json_is(json_get(body, "event"), event) && json_is(json_get(body, "mark"), mark), "%s",
+              provider_call(&f->low, nth)->body.at);
+    cr_expect(json_is(json_get(body, "scope"), "shortkey"));
+    cr_expect(json_is(json_get(json_get(body, "figures"), "owner"), "anna"));
+}
+
+STORY(alerts, a_key_that_ends_is_told_a_week_before_a_day_before_and_when_it_is_over, FLOW_CONF ALERTS) {
+    char when[CLOCK_TEXT_MAX], conf[4096];
+    struct str report;
+    f->low.script = take;
+    snprintf(conf, sizeof conf, "%s%s%s", EXPIRING, clock_text(clock_wall_us() + 3 * US_PER_DAY, when), EXPIRED);
+    flow_conf(f, conf);
+    str_init(&report, 4096);
+    cr_assert(gateway_reload(f->g, false, &report), "%s", report.at);
+    str_fini(&report);
+    expect_expiry(f, 0, "key_expiring", "7d");
+    *f->clock_us += 2 * US_PER_DAY + US_PER_HOUR;
+    expect_expiry(f, 1, "key_expiring", "1d");
+    *f->clock_us += US_PER_DAY;
+    expect_expiry(f, 2, "key_expired", "over");
+    *f->clock_us += US_PER_DAY;
+    flow_pump(f, 50);
+    cr_expect_eq(f->low.calls.n, 3, "each once, and no more of a key that is long over");
+}
+
+static void segment_of(struct flow *f, char path[512]) {
+    char day[CLOCK_TEXT_MAX];
+    clock_text(f->g->started_us, day);
+    snprintf(path, 512, "%s/audit/audit-test.0-%.4s%.2s%.2s-000001.jsonl", f->folder, day, day + 5, day + 8);
+}
+
+STORY(alerts, a_log_that_cannot_be_written_is_told, FLOW_CONF ALERTS) {
+    char path[512], away[520];
+    f->low.script = take;
+    segment_of(f, path);
+    snprintf(away, sizeof away, "%s.away", path);
+    UNTIL(f, flow_idle(f));
+    cr_assert_eq(rename(path, away), 0, "%s", path);
+    struct caller *c = flow_call(f, "{\"model\":\"nobody\",\"messages\":[]}");
+    UNTIL(f, !audit_healthy(f->g->audit));
+    *f->clock_us += 2 * US_PER_S; /* the next look */
+    UNTIL(f, provider_call(&f->low, 0) && alerts_open(f->g->alerts) == 0);
+    struct json body = body_of(provider_call(&f->low, 0));
+    cr_expect(json_is(json_get(body, "event"), "audit_lag") && json_is(json_get(body, "scope"), "test.0"));
+    cr_expect_eq(json_get(json_get(body, "figures"), "healthy").kind, JSON_FALSE);
+    cr_assert_eq(rename(away, path), 0);
+    UNTIL(f, audit_healthy(f->g->audit) && c->whole);
+    cr_expect_eq(c->status, 404);
+}
+#endif

@@ -181,3 +181,58 @@ STORY(tries, a_rate_limit_of_the_only_provider_is_told_with_its_wait, FLOW_CONF)
     cr_expect_str_eq(caller_field(c, "retry-after"), "7");
     cr_expect_eq(f->up.calls.n, 1);
 }
+
+/* Two tries within reach: the second is the last word, and says that it is no use to come again at once. */
+STORY(tries, R_14_gateway_and_sdk_retries_do_not_multiply, CONF) {
+    struct caller *c = flow_call(f, FLOW_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    up_answer(provider_call(&f->up, 0), 429, "retry-after: 9\r\n", BROKEN);
+    UNTIL(f, provider_call(&f->low, 0));
+    up_answer(provider_call(&f->low, 0), 429, "retry-after: 4\r\n", BROKEN);
+    UNTIL(f, c->whole);
+    cr_expect_eq(c->status, 429);
+    cr_expect_str_eq(caller_field(c, "x-should-retry"), "false");
+    cr_expect_str_eq(caller_field(c, "retry-after"), "4", "the soonest of those who asked for time");
+    cr_expect_str_eq(caller_field(c, "x-tollgate-attempts"), "2");
+}
+
+/* Of a provider's view of the head; "" when it is not there. */
+static void up_field(const struct up *u, const char *name, char out[80]) {
+    const char *at = strstr(u->head.at, name);
+    out[0] = '\0';
+    if (at)
+        snprintf(out, 80, "%.*s", (int)strcspn(at + strlen(name) + 2, "\r"), at + strlen(name) + 2);
+}
+
+STORY(tries, R_07_a_provider_hears_of_the_deadline_and_knows_the_same_call_again, CONF) {
+    char wait[80], key[80], again[80];
+    struct caller *c = flow_call(f, FLOW_CALL);
+    UNTIL(f, provider_call(&f->up, 0));
+    up_field(provider_call(&f->up, 0), "x-stainless-timeout", wait);
+    up_field(provider_call(&f->up, 0), "idempotency-key", key);
+    cr_expect_str_eq(wait, "10", "half of the alias's 20s: another may follow");
+    up_answer(provider_call(&f->up, 0), 500, "", BROKEN);
+    UNTIL(f, provider_call(&f->low, 0));
+    up_field(provider_call(&f->low, 0), "x-stainless-timeout", wait);
+    up_field(provider_call(&f->low, 0), "idempotency-key", again);
+    cr_expect_str_eq(wait, "20", "what is left is all its own");
+    cr_expect_str_eq(again, key);
+    up_answer(provider_call(&f->low, 0), 200, "", flow_plain);
+    UNTIL(f, c->whole);
+    cr_expect_str_eq(caller_field(c, "x-request-id"), key);
+}
+
+#ifdef TOLLGATE_TEST
+STORY(tries, a_silent_provider_does_not_use_up_the_time_of_the_rung_below, CONF) {
+    struct caller *c = flow_call(f, FLOW_STREAM);
+    UNTIL(f, provider_call(&f->up, 0));
+    *f->clock_us += 11 * US_PER_S; /* of 20, while the backend's own patience is 5m */
+    UNTIL(f, provider_call(&f->low, 0));
+    struct up *u = provider_call(&f->low, 0);
+    up_stream(u);
+    up_event(u, span_of(flow_stream));
+    up_end(u);
+    UNTIL(f, c->whole);
+    cr_expect_str_eq(caller_field(c, "x-tollgate-degraded"), "timeout");
+}
+#endif

@@ -51,9 +51,19 @@ backends/openai_read.c test_golden.c streams and bodies of each provider, at eve
 backends/openai_repair.c test_golden.c the same
 backends/openai_turn.c test_call_write.c the cuts of a call are seen in the call written
 backends/openai_write.c test_answer_writer.c written answers are read again
+backends/responses_items.c test_cut.c what a stream said is seen when it is cut
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
 gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
+gateway/admin/admin_compare.c test_decode_adapters.c what it asks of the engine; its figures by the same
+backends/engine_form.c test_engine.c what is wished is read, or refused, with the rest of a call
+backends/openai_logprobs.c test_answer_writer.c written by the writer; both forms are seen by tests/sdk/engine-forms.test.mjs
+backends/decode/automaton.c test_grammar.c forms are judged by what they allow at work
+backends/decode/grammar_form.c test_grammar.c the same
+backends/decode/grammar_json.c test_grammar.c the same
+backends/decode/grammar_schema.c test_grammar.c the same
+backends/decode/vocabulary.c test_schedule.c masks over a vocabulary keep answers to their form
+backends/decode/run_logprobs.c test_schedule.c logprobs are told of runs
 backends/engine_run.c test_engine.c pieces become events there
 backends/decode/push_tar.c test_push.c an archive is read by a push
 backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
@@ -117,7 +127,7 @@ gateway/finance/books_close.c test_books.c months are closed to be told
 gateway/finance/records.c test_books.c the records that are written are read back
 gateway/finance/reprice.c test_books.c corrections are seen in the bills of closed and open months
 audit/content_files.c test_vault.c what a vault wrote is read, cut, changed and destroyed
-gateway/cli/admin_client.c test_cli_books.c the admin port as a verb asks it
+gateway/cli/client.c test_cli_books.c the admin port as a verb asks it
 gateway/cli/price_book.c test_prices.c rows, figures and changes are seen in what the verb prints
 gateway/cli/price_merge.c test_prices.c the same
 gateway/finance/report.c test_spend.c words, sums and printing of one report, as a shell sees them
@@ -128,30 +138,29 @@ gateway/finance/spend_words.c test_spend_record.c the same
 '
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
- keeper keys recent self_service admin_requests client admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force admin_client attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shadow shared hold topup kept '
+ keeper keys self_service admin_requests admin_workers parent_ask peers reload
+ admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shadow shared hold topup kept '
 walk=" $(echo $walk) "
 
 bad=0
-has_test() {
-    file=$(basename "$1" .c) room=$(basename "$(dirname "$1")")
-    [ -f "tests/unit/test_$file.c" ] || [ -f "tests/unit/test_${room}_$file.c" ]
+# One pass over all names: first the tests that are there, then the files that need one.
+{
+    echo "$stands_for" | sed -n 's/^[a-z]/stands &/p'
+    ls tests/unit/ | sed -n 's/^\(test_.*\)\.c$/test \1/p'
+    git ls-files -co --exclude-standard -- '*.c' | grep -v '^tests/' | while read -r f; do [ -f "$f" ] && echo "source $f"; done
+} | awk -v walk="$walk" -v self="$0" '
+function said(text) { print text; bad = 1 }
+$1 == "stands" { test = $3; sub(/\.c$/, "", test); stands[$2] = test; next }
+$1 == "test" { is[$2] = 1; next }
+{
+    source = $2; n = split(source, part, "/"); name = part[n]; sub(/\.c$/, "", name); there[source] = 1
+    if (("test_" name) in is || ("test_" part[n - 1] "_" name) in is) {
+        if (source in stands) said(source ": has a test of its own; its line in " self " may go")
+    } else if (source in stands) {
+        if (!(stands[source] in is)) said(source ": " stands[source] " stands for it and is not there")
+    } else if (source !~ /^gateway\// || !index(walk, " " name " ")) said(source ": no tests/unit/test_" name ".c")
 }
-for source in $(git ls-files -co --exclude-standard -- '*.c' | grep -v '^tests/'); do
-    [ -f "$source" ] || continue
-    name=$(basename "$source" .c)
-    line=$(echo "$stands_for" | grep "^$source ") && test=$(echo "$line" | cut -d' ' -f2)
-    if has_test "$source"; then
-        [ -z "$line" ] || { echo "$source: has a test of its own; its line in $0 may go"; bad=1; }
-    elif [ -n "$line" ]; then
-        [ -f "tests/unit/$test" ] || { echo "$source: $test stands for it and is not there"; bad=1; }
-    else
-        case "$source $walk" in gateway/*" $name "*) ;; *) echo "$source: no tests/unit/test_$name.c"; bad=1 ;; esac
-    fi
-done
-for source in $(echo "$stands_for" | cut -d' ' -f1); do
-    [ -f "$source" ] || { echo "$source: is gone; its line in $0 may go"; bad=1; }
-done
+END { for (source in stands) if (!(source in there)) said(source ": is gone; its line in " self " may go"); exit bad }' || bad=1
 # A fuzz target is also a test by its corpus, and a suite without a line of time is not in the table.
 for target in tests/fuzz/fuzz_*.c; do
     name=$(basename "$target" .c)

@@ -85,7 +85,7 @@ test('A-01 secrets in logs, errors, records, metrics or headers', async () => {
 
 // ---- A-02 ----
 
-const UP_HEADERS = ['host', 'content-type', 'accept', 'user-agent', 'content-length', 'connection', 'authorization', 'x-api-key', 'anthropic-version', 'anthropic-beta', 'idempotency-key', 'openai-beta', 'accept-encoding'];
+const UP_HEADERS = ['host', 'content-type', 'accept', 'user-agent', 'content-length', 'connection', 'authorization', 'x-api-key', 'anthropic-version', 'anthropic-beta', 'idempotency-key', 'x-stainless-timeout', 'openai-beta', 'accept-encoding'];
 
 test("A-02 the caller's credential, cookies, forwarded-for or internal headers reach the provider", async () => {
   const other = await mock(usual());

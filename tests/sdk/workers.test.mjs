@@ -47,6 +47,10 @@ test('two workers: killed, restarted, counted together, reloaded together, drain
   const counted = async () => [...(await (await g.admin('/metrics')).text()).matchAll(/^tollgate_requests_total\{[^}]*status="200"[^}]*\} (\d+)$/gm)].reduce((sum, m) => sum + Number(m[1]), 0);
   const calls = g.records().filter((r) => r.kind === 'settle').length;
   await until(async () => (await counted()) === calls, `all ${calls} calls to be counted, ${await counted()}`);
+  const id = first[0].headers['x-request-id'];
+  const told = [];
+  for (let i = 0; i < 8; i++) told.push(await call(g, undefined, { path: `/v1/requests/${id}` }).done);
+  assert.ok(told.every((c) => c.status === 200 && c.json().id === id), `a worker does not tell of the other's request: ${told.map((c) => c.status)}`);
 
   // killed under load: another takes its number, its counters go on
   const victim = before.workers[1].pid;
@@ -114,7 +118,9 @@ test('two workers: killed, restarted, counted together, reloaded together, drain
 
 test('two workers: no budget is passed, a raise, a pause and a revocation reach both within two seconds', { timeout: 120000 }, async () => {
   const up = await mock(usual()), redis = await new Redis().start();
-  const g = await open(up, redis, { writable: ['keys', 'budgets'] }, { budgets: [{ limit: '0.001 USD', period: 'month' }], raise_limit: '100%' });
+  const hook = await mock((request, response) => response.writeHead(204).end());
+  const alerts = [{ url: `${hook.url}/hook`, secret: 'secret-of-the-webhook', events: ['budget_limit', 'key_expiring'] }];
+  const g = await open(up, redis, { writable: ['keys', 'budgets'], alerts }, { budgets: [{ limit: '0.001 USD', period: 'month' }], raise_limit: '100%' });
   const small = { max_tokens: 4 };
   const spent = () => g.records().filter((r) => r.kind === 'settle').reduce((sum, r) => sum + BigInt(r.cost_nanousd), 0n);
   const drainDry = async () => {
@@ -128,6 +134,10 @@ test('two workers: no budget is passed, a raise, a pause and a revocation reach 
   };
   let limit = 1000000n;
   await drainDry();
+  const soon = await g.admin('/admin/keys', 'POST', { team: 'search', name: 'short', expires: new Date(Date.now() + 3 * 86400e3).toISOString() });
+  assert.equal(soon.status, 201, await soon.text());
+  const elsewhere = async () => [...(await (await g.admin('/metrics')).text()).matchAll(/^tollgate_alerts_total\{[^}]*result="elsewhere"[^}]*\} (\d+)$/gm)].reduce((sum, m) => sum + Number(m[1]), 0);
+  await until(async () => await elsewhere() >= 1, 'a worker to leave the alert of a key that expires to the other', 10000);
   const raised = await g.admin('/admin/budgets/raise', 'POST', { team: 'search', by: '100%', reason: 'more' });
   assert.equal(raised.status, 200, await raised.text());
   limit = 2000000n;
@@ -147,6 +157,10 @@ test('two workers: no budget is passed, a raise, a pause and a revocation reach 
   await sleep(2000);
   assert.ok((await many(g, 20, small)).every((c) => c.status === 401), 'one of them takes a revoked key');
   await equal(g, redis);
+  const told = hook.calls.map((c) => `${c.body.event} ${c.body.scope} ${c.body.mark}`);
+  for (const event of ['budget_limit', 'key_expiring']) assert.ok(told.some((t) => t.startsWith(`${event} `)), `nobody was told of ${event}: ${told}`);
+  assert.deepEqual(told, [...new Set(told)], 'an alert was told by both workers');
+  await hook.stop();
   assert.equal(await g.stop('SIGINT'), 0, g.log.slice(-2000));
   await redis.end();
   await up.stop();

@@ -1,6 +1,6 @@
 /* reprice and close where no gateway runs, and against an admin port that answers by script: what a shell sees. */
-#include "gateway/cli/admin_client.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/client.h"
 #include "gateway/finance/books.h"
 #include "tests/support/chain_kit.h"
 #include "tests/support/conf_text.h"

@@ -178,8 +178,9 @@ Test(plan, what_is_shy_is_passed_over_while_others_can_serve) {
     hand_target(h, 0, hand_backend(h, "b", 1), "m", 1);
     knock_out(h, "a/m", OUTCOME_RATE_LIMITED, 0);
     cr_assert_eq(hand_plan(h), ERR_NONE);
-    cr_expect_eq(h->plan.n, 1);
+    cr_expect(h->plan.n == 2 && !h->plan.choices[0].last && h->plan.choices[1].last);
     cr_expect_str_eq(h->plan.choices[0].target, "b/m");
+    cr_expect_str_eq(h->plan.choices[1].why, "cooling down, but nothing else is left", "it stands last");
     knock_out(h, "b/m", OUTCOME_RATE_LIMITED, 0);
     cr_assert_eq(hand_plan(h), ERR_NONE);
     cr_expect_eq(h->plan.n, 2);
@@ -188,18 +189,40 @@ Test(plan, what_is_shy_is_passed_over_while_others_can_serve) {
     hand_free(h);
 }
 
+Test(plan, what_the_error_ratio_shut_long_ago_stands_last_and_comes_after_all_rungs) {
+    struct hand *h = three_rungs();
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    struct choice best = *hand_choice(h, "best/a");
+    for (int i = 0; i < 25; i++)
+        hand_learn(h, &best, OUTCOME_UNAVAILABLE, 0);
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_expect_eq(h->plan.n, 2, "not before the first cool-down is over");
+    hand_learn(h, &best, OUTCOME_UNAVAILABLE, 0);
+    h->now_us += 2 * HAND_SECOND;
+    cr_assert(routing_begin(h->routing, &best, h->now_us));
+    hand_learn(h, &best, OUTCOME_UNAVAILABLE, 0);
+    routing_end(h->routing, &best);
+    h->now_us += 2 * HAND_SECOND; /* of 2.5 */
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    cr_assert_eq(h->plan.n, 3);
+    cr_expect(h->plan.choices[2].last && strcmp(h->plan.choices[2].target, "best/a") == 0);
+    cr_expect_eq(plan_next(&h->plan, 1, OUTCOME_UNAVAILABLE, 2, 4, FALLBACK_ANY), 2);
+    cr_expect_eq(plan_next(&h->plan, 0, OUTCOME_UNAVAILABLE, 1, 4, FALLBACK_ANY), 1, "a degraded rung comes before it");
+    hand_free(h);
+}
+
 Test(plan, a_fault_is_charged_where_it_belongs) {
     static const struct {
         enum outcome o;
         bool same_lane, other_key, other_model, other_backend; /* left in the plan */
     } table[] = {
-        {OUTCOME_RATE_LIMITED, false, true, true, true},  {OUTCOME_AUTH, false, true, false, true},
-        {OUTCOME_UNAVAILABLE, false, false, true, true},  {OUTCOME_MODEL_MISSING, false, false, true, true},
-        {OUTCOME_TIMEOUT, false, false, true, true},      {OUTCOME_CONNECT, false, false, false, true},
-        {OUTCOME_CLIENT_FAULT, true, true, true, true},   {OUTCOME_CANCELLED, true, true, true, true},
-        {OUTCOME_CONTEXT_WINDOW, true, true, true, true}, {OUTCOME_CONTENT_FILTER, true, true, true, true},
-        {OUTCOME_NO_SLOT, true, true, true, true},        {OUTCOME_OVER_BUDGET, true, true, true, true},
-        {OUTCOME_LOCAL, true, true, true, true},
+        {OUTCOME_RATE_LIMITED, false, true, true, true},   {OUTCOME_AUTH, false, true, false, true},
+        {OUTCOME_UNAVAILABLE, false, false, true, true},   {OUTCOME_MODEL_MISSING, false, false, true, true},
+        {OUTCOME_TIMEOUT, false, false, true, true},       {OUTCOME_CONNECT, false, false, false, true},
+        {OUTCOME_CONNECT_SLOW, false, false, false, true}, {OUTCOME_CLIENT_FAULT, true, true, true, true},
+        {OUTCOME_CANCELLED, true, true, true, true},       {OUTCOME_CONTEXT_WINDOW, true, true, true, true},
+        {OUTCOME_CONTENT_FILTER, true, true, true, true},  {OUTCOME_NO_SLOT, true, true, true, true},
+        {OUTCOME_OVER_BUDGET, true, true, true, true},     {OUTCOME_LOCAL, true, true, true, true},
     };
     for (size_t row = 0; row < ARRAY_LEN(table); row++) {
         struct hand *h = hand_new(row + 1);
@@ -212,7 +235,7 @@ Test(plan, a_fault_is_charged_where_it_belongs) {
             hand_learn(h, &ill, table[row].o, 0);
         cr_assert_eq(hand_plan(h), ERR_NONE);
         bool left[4] = {false};
-        for (int i = 0; i < h->plan.n; i++) {
+        for (int i = 0; i < h->plan.n && !h->plan.choices[i].last; i++) {
             const struct choice *c = &h->plan.choices[i];
             left[0] |= strcmp(c->target, "a/m") == 0 && c->key == &a->keys[0];
             left[1] |= strcmp(c->target, "a/m") == 0 && c->key == &a->keys[1];

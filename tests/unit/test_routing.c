@@ -64,7 +64,7 @@ Test(routing, a_probe_that_was_cancelled_gives_its_slot_back) {
     hand_free(h);
 }
 
-Test(routing, a_bad_probe_shuts_for_twice_as_long) {
+Test(routing, a_bad_probe_shuts_for_longer) {
     struct hand *h = lone(1);
     struct choice c = h->plan.choices[0];
     for (int i = 0; i < 25; i++)
@@ -76,7 +76,45 @@ Test(routing, a_bad_probe_shuts_for_twice_as_long) {
     hand_learn(h, &c, OUTCOME_TIMEOUT, 0);
     routing_end(h->routing, &c);
     cr_assert_eq(hand_plan(h), ERR_NO_TARGET);
-    cr_expect_eq(h->plan.retry_after_us, 4 * HAND_SECOND);
+    cr_expect_not_null(strstr(hand_why_out(h, "a/m"), "cooling down for 2s500ms"), "%s", hand_why_out(h, "a/m"));
+    hand_free(h);
+}
+
+Test(routing, where_nothing_else_is_left_a_cool_down_is_probed_after_its_first_length_by_one_call_at_a_time) {
+    struct hand *h = lone(1);
+    struct choice c = h->plan.choices[0];
+    for (int i = 0; i < 25; i++)
+        hand_learn(h, &c, OUTCOME_UNAVAILABLE, 0);
+    for (int i = 0; i < 6; i++) { /* it stays out, and its cool-down grows to minutes */
+        h->now_us += 2 * HAND_SECOND;
+        cr_assert_eq(hand_plan(h), ERR_NONE, "round %d", i);
+        struct choice probe = h->plan.choices[0], other = probe;
+        cr_assert(routing_begin(h->routing, &probe, h->now_us));
+        cr_expect_not(routing_begin(h->routing, &other, h->now_us));
+        cr_expect_eq(hand_plan(h), ERR_NO_TARGET, "the others are told at once");
+        hand_learn(h, &probe, OUTCOME_UNAVAILABLE, 0);
+        routing_end(h->routing, &probe);
+        cr_assert_eq(hand_plan(h), ERR_NO_TARGET);
+        cr_expect(h->plan.retry_after_us > 0 && h->plan.retry_after_us <= 2 * HAND_SECOND);
+    }
+    h->now_us += 2 * HAND_SECOND;
+    cr_assert_eq(hand_plan(h), ERR_NONE);
+    struct choice probe = h->plan.choices[0];
+    cr_assert(routing_begin(h->routing, &probe, h->now_us));
+    hand_learn(h, &probe, OUTCOME_OK, 0);
+    routing_end(h->routing, &probe);
+    cr_assert_eq(hand_plan(h), ERR_NONE, "a good probe opens it at once");
+    cr_expect_str_eq(h->plan.choices[0].why, "only target");
+    hand_free(h);
+}
+
+Test(routing, a_provider_that_asked_for_time_is_not_probed_before_it) {
+    struct hand *h = lone(1);
+    struct choice c = h->plan.choices[0];
+    hand_learn(h, &c, OUTCOME_RATE_LIMITED, 60 * HAND_SECOND);
+    h->now_us += 59 * HAND_SECOND;
+    cr_expect_eq(hand_plan(h), ERR_NO_TARGET);
+    cr_expect_eq(h->plan.retry_after_us, HAND_SECOND);
     hand_free(h);
 }
 
