@@ -174,9 +174,9 @@ static bool open_here(struct attempt *a, struct decode *engine) {
         return false;
     }
     fill_ask(a, &ask.ask);
-    enum err e = engine_start(engine, &ask, on_run, r, &a->run);
+    enum err e = engine_start(engine, &ask, on_run, r, &a->run, &fault);
     if (e)
-        fail_event(a, &(struct event){.err = e});
+        fail_event(a, &(struct event){.err = e, .name = span_of(fault.field), .message = span_of(fault.text)});
     else
         name_version(a, span_of(engine_adapter(a->run)));
     return e == ERR_NONE;

@@ -55,6 +55,15 @@ backends/responses_items.c test_cut.c what a stream said is seen when it is cut
 backends/responses_read.c test_golden.c streams and bodies of each provider, at every cut
 backends/responses_write.c test_answer_writer.c written answers are read again
 gateway/workers/engine_door.c test_engine_words.c what goes through it; the socket is seen by tests/sdk/engine-workers.test.mjs
+gateway/admin/admin_compare.c test_decode_adapters.c what it asks of the engine; its figures by the same
+backends/engine_form.c test_engine.c what is wished is read, or refused, with the rest of a call
+backends/openai_logprobs.c test_answer_writer.c written by the writer; both forms are seen by tests/sdk/engine-forms.test.mjs
+backends/decode/automaton.c test_grammar.c forms are judged by what they allow at work
+backends/decode/grammar_form.c test_grammar.c the same
+backends/decode/grammar_json.c test_grammar.c the same
+backends/decode/grammar_schema.c test_grammar.c the same
+backends/decode/vocabulary.c test_schedule.c masks over a vocabulary keep answers to their form
+backends/decode/run_logprobs.c test_schedule.c logprobs are told of runs
 backends/engine_run.c test_engine.c pieces become events there
 backends/decode/push_tar.c test_push.c an archive is read by a push
 backends/decode/adapters_keep.c test_push.c what is pushed is what is kept
