@@ -21,6 +21,7 @@ MAIN := $(BUILD)/gateway/main.o
 LIB := $(BUILD)/libtollgate.a
 object = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 SUPPORT := $(call object,tests/support/*.c)
+PLAIN_SUPPORT := $(filter-out %/twin_rig.o,$(SUPPORT)) # what does not need Criterion
 UNIT := $(if $(T),$(BUILD)/tests/unit/$(T).o,$(call object,tests/unit/test_*.c))
 FLOW := $(if $(T),$(BUILD)/tests/flow/$(T).o,$(call object,tests/flow/test_*.c))
 RACE := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/race/race_*.c))
@@ -127,12 +128,12 @@ $(BUILD)/tests/flow/$(or $(T),all): $(FLOW) $(SUPPORT) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcriterion
 
 race-build: $(RACE)
-$(BUILD)/tests/race/%: $(BUILD)/tests/race/%.o $(SUPPORT) $(LIB)
+$(BUILD)/tests/race/%: $(BUILD)/tests/race/%.o $(PLAIN_SUPPORT) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # A fuzz target has a main that runs a corpus, or libFuzzer's when SAN names the fuzzer (tests/fuzz/run.sh).
 corpora-build: $(FUZZ)
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/corpus.o) $(SUPPORT) $(LIB)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/corpus.o) $(PLAIN_SUPPORT) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 # llhttp, where it is installed, is a second opinion on framing.
 $(BUILD)/tests/fuzz/%.o: FILE_CFLAGS := -Wno-missing-prototypes -isystem /usr/share/include/llhttp

@@ -131,7 +131,7 @@ struct audit_record {
     int64_t count;       /* refuse records that stand for many strangers; 0: one */
     bool recovered;      /* settled at a start, at its largest hold; set by this room */
     struct span
-        members; /* adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
+        members; /* admit, settle, adjust, close, rollup: more members, written as they are: '"a":1,"b":2'; of our own making */
 };
 
 /* Adds a record to the chain; returns its seq (from 1), or 0 when the log cannot take it (full queue, failed disk). */

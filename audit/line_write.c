@@ -311,7 +311,7 @@ static const struct field fields[] = {
     FIELD(before, text, ACT | K(CONF)),
     FIELD(after, text, ACT | K(CONF)),
     FIELD(count, count, K(REFUSE) | K(NOTE)),
-    FIELD(members, members, BOOKS),
+    FIELD(members, members, BOOKS | K(ADMIT) | K(SETTLE)),
 };
 
 static void put_frame(struct str *out, const struct audit_record *r, const struct line_place *at) {

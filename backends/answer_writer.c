@@ -30,6 +30,7 @@ struct writer *writer_new(const struct writer_options *o) {
     w->o.model = SPAN_NONE;
     w->ops = dialect_ops(endpoint_row(o->endpoint)->dialect);
     w->held_cost = -1;
+    w->told_bytes = xcalloc(READER_CHOICES_MAX, sizeof *w->told_bytes);
     writer_texts(w, o);
     str_init(&w->seen_id, JSON_TEXT_MAX);
     str_init(&w->seen_created, 64);
@@ -51,6 +52,7 @@ void writer_free(struct writer *w) {
         str_fini(all[i]);
     gather_free(w->gather);
     free(w->parts);
+    free(w->told_bytes);
     free(w);
 }
 
@@ -338,7 +340,7 @@ struct gather_slot *gather_slot(struct gather *g, int choice, int tool) {
     memset(s, 0, sizeof *s);
     s->choice = choice;
     s->tool = tool;
-    struct str *all[] = {&s->text, &s->reasoning, &s->refusal, &s->id, &s->name, &s->finish};
+    struct str *all[] = {&s->text, &s->reasoning, &s->refusal, &s->id, &s->name, &s->finish, &s->logprobs};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         str_init(all[i], WRITER_GATHER_MAX);
     return s;
@@ -349,7 +351,7 @@ void gather_free(struct gather *g) {
         return;
     for (size_t i = 0; i < g->n; i++) {
         struct gather_slot *s = &g->slots[i];
-        struct str *all[] = {&s->text, &s->reasoning, &s->refusal, &s->id, &s->name, &s->finish};
+        struct str *all[] = {&s->text, &s->reasoning, &s->refusal, &s->id, &s->name, &s->finish, &s->logprobs};
         for (size_t k = 0; k < ARRAY_LEN(all); k++)
             str_fini(all[k]);
     }

@@ -85,12 +85,23 @@ const char *backend_sign(enum conf_protocol p, const struct conf_upstream_key *k
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_TOOLS, FINISH_FILTER, FINISH_OTHER };
 extern const char *const finish_names[];
 
-enum part_kind { PART_ROLE, PART_TEXT, PART_REASONING, PART_REFUSAL, PART_TOOL_OPEN, PART_TOOL_ARGS, PART_FINISH };
+enum part_kind {
+    PART_ROLE,
+    PART_TEXT,
+    PART_REASONING,
+    PART_REFUSAL,
+    PART_TOOL_OPEN,
+    PART_TOOL_ARGS,
+    PART_FINISH,
+    PART_LOGPROBS
+};
 struct part {
     enum part_kind kind;
-    int choice;           /* index of the choice */
-    int tool;             /* index among the choice's tool calls */
-    struct span text;     /* decoded UTF-8: text, arguments fragment; PART_FINISH: the provider's word */
+    int choice; /* index of the choice */
+    int tool;   /* index among the choice's tool calls */
+    struct span
+        text; /* decoded UTF-8: text, arguments fragment; PART_FINISH: the provider's word; PART_LOGPROBS: of the text that follows,
+                             JSON objects as chat's logprobs.content has them, with commas between */
     struct span id, name; /* PART_TOOL_OPEN */
 };
 
@@ -213,15 +224,20 @@ const char *dialect_heartbeat(enum dialect d); /* bytes of a comment or ping eve
 /* --- the engine behind the same door --- */
 struct engine_ask { /* a chat or completions call as the engine is asked; spans in the call's bytes or the arena */
     enum endpoint endpoint;
-    struct decode_ask ask; /* what it has of the caller; the rest is the house's to fill in */
+    struct decode_ask ask; /* of each choice: what it has of the caller; the rest is the house's to fill in */
+    int choices;
+    struct json tools; /* an array; JSON_NONE: it may call none */
+    enum { TOOLS_AUTO, TOOLS_REQUIRED, TOOLS_NAMED } tool_choice;
+    struct span tool_name; /* TOOLS_NAMED */
+    bool one_call;         /* no second tool is called in an answer */
 };
 must_check bool engine_ask(const struct llm_call *c, struct arena *a, struct engine_ask *out, struct call_fault *fault);
 
 /* An answer of the engine under way: what it gives comes as neutral events, each with the exact usage so far. */
 struct engine_run;
-/* on_ready as decode_start has it; the errors are decode_start's. */
+/* on_ready as decode_start has it, and so the errors; of ERR_UNSUPPORTED and ERR_INVALID `fault` says more. */
 must_check enum err engine_start(struct decode *d, const struct engine_ask *ask, void (*on_ready)(void *user),
-                                 void *user, struct engine_run **out);
+                                 void *user, struct engine_run **out, struct call_fault *fault);
 /* The next event, until the next call on this run; false: nothing now. The last one is EVENT_LAST or EVENT_ERROR. */
 bool engine_take(struct engine_run *r, struct event *out);
 const char *engine_adapter(const struct engine_run *r); /* "NAME@VERSION" that answers, "" for the base */

@@ -164,6 +164,7 @@ struct writer {
     struct gather *gather; /* plain form made of a stream; NULL until needed */
     struct part *parts;    /* for unpacking; EVENT_PARTS_MAX; NULL until needed */
     int64_t frames;        /* written */
+    int64_t *told_bytes;   /* owned; [READER_CHOICES_MAX] of completions: text whose logprobs have been told */
     bool told;             /* the tollgate member was written */
 };
 
@@ -201,6 +202,7 @@ bool event_json(const struct event *e, struct json *out); /* its data, checked a
 #define GATHER_SLOTS_MAX 1024 /* choices, tools or blocks: against an answer that is all structure */
 struct gather_slot {
     int choice, tool;                                      /* tool -1: the choice itself */
+    struct str logprobs;                                   /* of neutral parts */
     struct str text, reasoning, refusal, id, name, finish; /* Anthropic: text of a block, citations, its raw start */
 };
 struct gather {
@@ -255,6 +257,8 @@ bool anthropic_end(struct writer *w, const struct usage *u, const struct writer_
 /* Turning forms: a plain answer cut into a stream, a stream gathered into a plain answer. */
 void openai_chunk(struct writer *w, struct span choices, struct json like, const struct writer_extra *x,
                   struct str *out);
+/* `,"logprobs":...` of tokens as PART_LOGPROBS has them, in the form of the endpoint; `offset` moves on with their text. */
+void openai_logprobs_put(enum endpoint e, struct span tokens, int64_t *offset, struct str *out);
 void openai_usage_put(const struct usage *u, struct str *out);
 void writer_usage(struct writer *w, const struct usage *u, struct str *out);
 bool openai_gather(struct writer *w, const struct event *e);
@@ -271,9 +275,41 @@ void error_extract(struct json v, struct provider_error *out);
 /* engine_sampling.c: temperature and all that is said of how an answer is drawn. */
 must_check bool engine_sampling(struct json body, struct arena *a, struct decode_ask *out, struct call_fault *f);
 
-/* engine_run.c: one piece as an event. */
-#define ENGINE_PARTS_MAX 3 /* role, text, finish */
-void engine_event(enum endpoint e, const struct decode_piece *piece, bool first, struct part parts[ENGINE_PARTS_MAX],
+/* engine_form.c: choices, logprobs, the form of the answer, and tools. */
+must_check bool engine_wishes(const struct llm_call *c, struct arena *a, struct engine_ask *out, struct call_fault *f);
+
+/* engine_tools.c: finds calls of tools in the text of an answer, however it is cut, and gives both as parts. */
+struct parts {       /* that grow; their spans are into `said` only after parts_close */
+    struct part *at; /* owned */
+    size_t n, capacity;
+    struct str said; /* owned */
+};
+void parts_clear(struct parts *p);
+void parts_fini(struct parts *p);
+/* `text`, `id` and `name` are copied. */
+void parts_put(struct parts *p, const struct part *part);
+void parts_close(struct parts *p); /* spans are made */
+struct tool_text {
+    enum decode_calls how; /* CALLS_NONE: all is text */
+    int choice, calls;
+    enum { TOOL_TEXT, TOOL_HEAD, TOOL_ARGUMENTS, TOOL_TAIL } at;
+    struct str held;                  /* owned; what is not known to be text or a call */
+    int depth;                        /* of brackets in a call */
+    bool quoted, escaped, array, any; /* any: something has been given as text */
+};
+void tool_text_init(struct tool_text *t, enum decode_calls how, int choice);
+void tool_text_fini(struct tool_text *t);
+void tool_text_put(struct tool_text *t, struct span text, struct parts *out);
+void tool_text_end(struct tool_text *t, struct parts *out); /* what was held is text after all */
+
+/* engine_run.c: one piece of a choice as an event, without what is known of all choices. */
+struct engine_choice {
+    struct decode_run *run; /* owned; NULL: it is over */
+    struct tool_text text;
+    struct usage usage;
+    bool began;
+};
+void engine_event(enum endpoint e, struct engine_choice *c, const struct decode_piece *piece, struct parts *parts,
                   struct event *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define ENGINE_MESSAGES_MAX 4096  /* against a template of nothing but frames */
+#define MORE_BYTES 128            /* of names around a message's further members, and around each tool call */
 #define COMPLETION_TOK_DEFAULT 16 /* as OpenAI and vLLM do when a completion says no maximum */
 
 static bool refuse(struct call_fault *f, enum err e, const char *field, const char *text) {
@@ -15,9 +16,6 @@ static bool refuse(struct call_fault *f, enum err e, const char *field, const ch
     return false;
 }
 
-static bool is_zero(struct json v) {
-    return json_is_zero(v);
-}
 static bool is_false(struct json v) {
     return v.kind == JSON_FALSE || json_is_zero(v);
 }
@@ -26,13 +24,6 @@ static bool is_empty(struct json v) {
 }
 static bool is_blank(struct json v) {
     return v.kind == JSON_STRING && json_text_bytes(v) == 0;
-}
-static bool is_one(struct json v) {
-    int64_t n;
-    return json_i64(v, &n) && n == 1;
-}
-static bool is_text_format(struct json v) {
-    return json_is(json_member(v, "type"), "text");
 }
 static bool is_text_only(struct json v) {
     return json_count(v) == 1 && json_is(json_at(v, 0), "text");
@@ -73,12 +64,12 @@ static const struct {
     {"prompt_cache_retention", is_any},
     {"parallel_tool_calls", is_any},
     {"store", is_false},
-    {"n", is_one},
-    {"best_of", is_one},
+    {"n", is_any},
+    {"best_of", is_any},
     {"echo", is_false},
     {"suffix", is_blank},
-    {"logprobs", is_false},
-    {"top_logprobs", is_zero},
+    {"logprobs", is_any},
+    {"top_logprobs", is_any},
     {"frequency_penalty", is_any},
     {"presence_penalty", is_any},
     {"repetition_penalty", is_any},
@@ -87,9 +78,9 @@ static const struct {
     {"logit_bias", is_any},
     {"ignore_eos", is_any},
     {"priority", is_any},
-    {"response_format", is_text_format},
-    {"tools", is_empty},
-    {"tool_choice", is_choice_free},
+    {"response_format", is_any},
+    {"tools", is_any},
+    {"tool_choice", is_any},
     {"functions", is_empty},
     {"function_call", is_choice_free},
     {"modalities", is_text_only},
@@ -147,17 +138,59 @@ static bool ask_parts(struct json parts, size_t at, struct arena *a, struct span
     return true;
 }
 
-/* The engine's templates know system, user and assistant; developer is what newer clients call system. */
+/* The engine's templates know these; developer is what newer clients call system. */
 static const char *role_of(struct json role) {
-    static const char *const known[] = {"system", "user", "assistant"};
+    static const char *const known[] = {"system", "user", "assistant", "tool"};
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (json_is(role, known[i]))
             return known[i];
     return json_is(role, "developer") ? "system" : NULL;
 }
 
+/* Templates want arguments as the object that they are the text of. */
+static void put_tool_call(struct json call, struct arena *a, struct str *out) {
+    struct json f = json_member(call, "function"), arguments = json_member(f, "arguments"), v;
+    struct span text = json_text(arguments, a);
+    bool object = text.at && json_check(text, JSON_DEPTH_MAX, &v, NULL) && v.kind == JSON_OBJECT;
+    str_puts(out, "{\"type\":\"function\"");
+    if (json_member(call, "id").kind)
+        json_put_raw(out, "id", json_member(call, "id").raw);
+    str_puts(out, ",\"function\":{");
+    json_put_raw(out, "name", json_member(f, "name").kind ? json_member(f, "name").raw : SPAN("\"\""));
+    json_put_raw(out, "arguments", object ? v.raw : arguments.kind ? arguments.raw : SPAN("{}"));
+    str_puts(out, "}}");
+}
+
+/* What a template may see of a message besides role and content. */
+static bool ask_more(struct json m, struct arena *a, struct span *out, struct call_fault *f) {
+    static const char *const names[] = {"name", "tool_call_id"};
+    struct json calls = json_member(m, "tool_calls"), call;
+    struct json_walk walk;
+    struct str text;
+    bool any = false;
+    str_init(&text, m.raw.n + MORE_BYTES * (json_count(calls) + 1));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (json_member(m, names[i]).kind == JSON_STRING) {
+            str_printf(&text, ",\"%s\":", names[i]);
+            str_put(&text, json_member(m, names[i]).raw);
+        }
+    if (json_count(calls)) {
+        str_puts(&text, ",\"tool_calls\":[");
+        for (json_walk_init(&walk, calls); json_walk_next(&walk, NULL, &call); any = true) {
+            str_puts(&text, any ? "," : "");
+            put_tool_call(call, a, &text);
+        }
+        str_putc(&text, ']');
+    }
+    const char *kept = text.n ? arena_strdup(a, str_span(&text)) : "";
+    *out = kept && text.n ? span_from(kept, text.n) : SPAN_NONE;
+    bool good = kept && !text.over;
+    str_fini(&text);
+    return good || full(f, "messages");
+}
+
 static bool ask_message(struct json m, size_t at, struct arena *a, struct decode_message *out, struct call_fault *f) {
-    static const char *const unread[] = {"tool_calls", "function_call", "tool_call_id", "name", "refusal"};
+    static const char *const unread[] = {"function_call", "refusal"};
     struct json content = json_member(m, "content");
     const char *role = role_of(json_member(m, "role"));
     char field[64];
@@ -170,8 +203,9 @@ static bool ask_message(struct json m, size_t at, struct arena *a, struct decode
         if (v.kind != JSON_NONE && !is_empty(v))
             return refuse(f, ERR_UNSUPPORTED, field, "is not supported yet by the embedded engine.");
     }
-    out->role = span_of(role);
-    out->text = SPAN("");
+    *out = (struct decode_message){.role = span_of(role), .text = SPAN("")};
+    if (!ask_more(m, a, &out->more, f))
+        return false;
     if (content.kind == JSON_ARRAY)
         return ask_parts(content, at, a, &out->text, f);
     if (content.kind == JSON_STRING)
@@ -243,7 +277,7 @@ bool engine_ask(const struct llm_call *c, struct arena *a, struct engine_ask *en
         return refuse(fault, ERR_UNSUPPORTED, endpoint_row(c->endpoint)->name, "is not served by the embedded engine.");
     if (!check_fields(c, fault))
         return false;
-    if (!engine_sampling(c->body, a, out, fault))
+    if (!engine_sampling(c->body, a, out, fault) || !engine_wishes(c, a, engine, fault))
         return false;
     out->max_output_tok = c->size.max_output_tok;
     if (!chat && out->max_output_tok < 0)

@@ -8,7 +8,7 @@
  * are misses. */
 #include "backends/dialect.h"
 
-#define EVENT_VERSION 2
+#define EVENT_VERSION 3
 #define EVENT_BITS_ALL ((1u << 10) - 1)
 
 static void put_n(struct str *out, uint64_t v, int bytes) {
@@ -138,7 +138,7 @@ static void get_parts(struct unpack *u, struct event *e, struct part *parts) {
     e->parts = parts;
     for (size_t i = 0; i < e->n_parts && !u->bad; i++) {
         struct part *p = &parts[i];
-        p->kind = (enum part_kind)get_most(u, 1, PART_FINISH);
+        p->kind = (enum part_kind)get_most(u, 1, PART_LOGPROBS);
         p->choice = (int)get_most(u, 4, READER_CHOICES_MAX);
         p->tool = (int)get_most(u, 4, READER_TOOLS_MAX);
         p->text = get_span(u);

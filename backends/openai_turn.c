@@ -86,16 +86,19 @@ static bool gather_part(struct gather *g, const struct part *p) {
     s = gather_slot(g, p->choice, tool ? p->tool : -1);
     if (!s)
         return false;
-    struct str *to[] = {[PART_ROLE] = NULL,           [PART_TEXT] = &s->text,  [PART_REASONING] = &s->reasoning,
-                        [PART_REFUSAL] = &s->refusal, [PART_TOOL_OPEN] = NULL, [PART_TOOL_ARGS] = &s->text,
-                        [PART_FINISH] = &s->finish};
+    struct str *to[] = {[PART_ROLE] = NULL,           [PART_TEXT] = &s->text,        [PART_REASONING] = &s->reasoning,
+                        [PART_REFUSAL] = &s->refusal, [PART_TOOL_OPEN] = NULL,       [PART_TOOL_ARGS] = &s->text,
+                        [PART_FINISH] = &s->finish,   [PART_LOGPROBS] = &s->logprobs};
     if (p->kind == PART_TOOL_OPEN) {
         str_put(&s->id, p->id);
         str_put(&s->name, p->name);
     }
+    if (p->kind == PART_LOGPROBS && s->logprobs.n)
+        str_putc(&s->logprobs, ',');
     if (to[p->kind])
         str_put(to[p->kind], p->text);
-    return !s->text.over && !s->reasoning.over && !s->refusal.over && !s->id.over && !s->name.over && !s->finish.over;
+    return !s->text.over && !s->reasoning.over && !s->refusal.over && !s->id.over && !s->name.over && !s->finish.over &&
+           !s->logprobs.over;
 }
 
 bool openai_gather(struct writer *w, const struct event *e) {
@@ -153,7 +156,8 @@ static void put_gathered(struct writer *w, const struct gather_slot *s, struct s
         str_putc(out, '}');
     } else
         put_str_or_null(out, "text", &s->text, false);
-    str_puts(out, ",\"logprobs\":null");
+    int64_t offset = 0;
+    openai_logprobs_put(w->o.endpoint, str_span(&s->logprobs), &offset, out);
     put_str_or_null(out, "finish_reason", &s->finish, !s->finish.n);
     str_putc(out, '}');
 }

@@ -74,12 +74,14 @@ static void put_delta(struct str *s, const struct part *p) {
         put_call(s, p);
         break;
     case PART_FINISH:
+    case PART_LOGPROBS:
         break;
     }
 }
 
-/* A chunk for each neutral part: what the engine gives. */
-static void write_part(struct writer *w, const struct part *p, const struct writer_extra *x, struct str *out) {
+/* A chunk for each neutral part: what the engine gives. `logprobs`: of its text; n 0: none. */
+static void write_part(struct writer *w, const struct part *p, struct span logprobs, const struct writer_extra *x,
+                       struct str *out) {
     struct str *s = &w->scratch;
     bool chat = w->o.endpoint == ENDPOINT_CHAT;
     if (!chat && p->kind != PART_TEXT && p->kind != PART_FINISH)
@@ -92,10 +94,25 @@ static void write_part(struct writer *w, const struct part *p, const struct writ
         str_putc(s, '}');
     } else
         json_put_span(s, "text", p->kind == PART_TEXT ? p->text : SPAN(""));
-    str_puts(s, ",\"logprobs\":null");
+    openai_logprobs_put(w->o.endpoint, logprobs, &w->told_bytes[p->choice % READER_CHOICES_MAX], s);
     json_put_span(s, "finish_reason", p->kind == PART_FINISH ? p->text : SPAN_NONE);
     str_putc(s, '}');
     openai_chunk(w, str_span(s), (struct json){0}, p->kind == PART_FINISH ? x : NULL, out);
+}
+
+/* Logprobs go with the text that follows them, or with an empty one. */
+static void write_parts(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
+    for (size_t i = 0; i < e->n_parts; i++) {
+        const struct part *p = &e->parts[i];
+        if (p->kind != PART_LOGPROBS) {
+            write_part(w, p, SPAN_NONE, x, out);
+            continue;
+        }
+        bool follows = i + 1 < e->n_parts && p[1].kind == PART_TEXT && p[1].choice == p->choice;
+        struct part none = {.kind = PART_TEXT, .choice = p->choice, .text = SPAN("")};
+        write_part(w, follows ? &p[1] : &none, p->text, x, out);
+        i += follows;
+    }
 }
 
 static bool put_raw(struct writer *w, const struct event *e, const struct writer_extra *x, struct str *out) {
@@ -126,8 +143,7 @@ static bool write_stream(struct writer *w, const struct event *e, const struct w
     }
     if (e->data.n)
         return span_is(e->data, "[DONE]") ? true : put_raw(w, e, x, out);
-    for (size_t i = 0; i < e->n_parts; i++)
-        write_part(w, &e->parts[i], x, out);
+    write_parts(w, e, x, out);
     return true;
 }
 

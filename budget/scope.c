@@ -161,7 +161,7 @@ bool ledger_ask_of(const struct conf *conf, const struct conf_key *key, struct l
 }
 
 bool ledger_ask_of_names(const struct conf *conf, struct span key_id, struct span team, struct ledger_ask *ask) {
-    const struct conf_key *key = map_find(&conf->keys_by_id, key_id);
+    const struct conf_key *key = conf_key_of_id(conf, key_id);
     owners_name(ask, key ? span_of(conf_key_account(key)) : key_id, team);
     return ask_fill(conf, key, conf_find_team(conf, team), ask);
 }
@@ -195,6 +195,13 @@ void ledger_scopes_each(const struct conf *conf, void (*see)(const struct ledger
         ledger_owner_name(LEVEL_KEY, span_of(account), owner);
         struct budgets_of set = of_key(key, owner);
         set.people = account; /* keys' names are only known within their team */
+        each_of(&set, see, user);
+    }
+    for (struct map_entry *e = map_next(&conf->gateway_keys, NULL); e; e = map_next(&conf->gateway_keys, e)) {
+        const struct conf_key *key = e->value;
+        ledger_owner_name(LEVEL_KEY, span_of(key->id), owner);
+        struct budgets_of set = of_key(key, owner);
+        set.people = key->id;
         each_of(&set, see, user);
     }
     for (size_t t = 0; t < conf->n_teams; t++) {

@@ -3,7 +3,10 @@
  * name are an error here, so that finding never has to choose. */
 #include "conf/directives.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#define SHADOW_KEY "shadow:" /* and the alias: an id that no key of a client has */
 
 const char *const reason_names[REASON_N] = {
 #define X(name, text) [REASON_##name] = (text),
@@ -145,6 +148,34 @@ void canary_done(struct reader *r, const struct node *n, void *into) {
         problem_at(r->report, node_key(n, "label"), "'label' is for 'by: label'");
 }
 
+void shadow_done(struct reader *r, const struct node *n, void *into) {
+    struct conf_shadow *shadow = into;
+    if (!n)
+        return;
+    shadow->target.weight = 1;
+    target_done(r, n, &shadow->target);
+}
+
+/* "50 USD/month" is {limit: 50 USD, period: month}. */
+bool read_shadow_budget(struct reader *r, const struct directive *d, const struct node *n, void *into) {
+    struct arena *a = &r->conf->arena;
+    struct conf_budget *budget = tree_alloc(a, sizeof *budget);
+    const struct node *said = n;
+    struct span limit, period = n->text;
+    if (n->kind == NODE_SCALAR) {
+        if (!span_cut(&period, '/', &limit) || period.n == 0) {
+            problem_at(r->report, n, "%s is an amount and a period, as 50 USD/month", d->name);
+            return false;
+        }
+        struct node *map = map_with(a, n, "limit", node_scalar(a, n, tree_strdup(a, limit)));
+        node_add(a, map, node_scalar(a, n, "period"), node_scalar(a, n, tree_strdup(a, period)));
+        said = map;
+    }
+    read_section(r, &budget_section, said, budget);
+    memcpy((char *)into + d->offset, &budget, sizeof budget);
+    return true;
+}
+
 void cache_rule_done(struct reader *r, const struct node *n, void *into) {
     struct conf_cache_rule *rule = into;
     (void)r;
@@ -177,6 +208,7 @@ void alias_done(struct reader *r, const struct node *n, void *into) {
     const struct node *ladder = node_get(n, "ladder");
     a->pattern = strchr(a->name, '*') != NULL;
     check_capture(r, a, a->canary.target.name, node_get(n, "canary"));
+    check_capture(r, a, a->shadow.target.name, node_get(n, "shadow"));
     check_hedge(r, a, node_get(n, "hedge"));
     if (!ladder || ladder->kind != NODE_LIST)
         return;
@@ -256,8 +288,34 @@ static void check_ties(struct reader *r, const struct node *map) {
                            c->aliases[i].name);
 }
 
+/* What copies of an alias's calls are routed by and booked to: its target alone, and a key that nobody can show. */
+static void shadow_join(struct conf *c, struct conf_alias *a) {
+    struct conf_shadow *s = &a->shadow;
+    struct conf_key *key = tree_alloc(&c->arena, sizeof *key);
+    struct conf_rung *rung = tree_alloc(&c->arena, sizeof *rung);
+    size_t n = strlen(SHADOW_KEY) + strlen(a->name) + 1;
+    char *id = tree_alloc(&c->arena, n);
+    snprintf(id, n, SHADOW_KEY "%s", a->name);
+    *key = conf_key_plain(&c->gateway_team, id, "shadow");
+    key->budgets = s->budget;
+    key->n_budgets = s->budget ? 1 : 0;
+    *rung = (struct conf_rung){.targets = &s->target, .n_targets = 1, .policy = POLICY_WEIGHTED};
+    s->key = key;
+    s->as = tree_alloc(&c->arena, sizeof *s->as);
+    *s->as = (struct conf_alias){.name = a->name,
+                                 .pattern = a->pattern,
+                                 .rungs = rung,
+                                 .n_rungs = 1,
+                                 .attempts = 1,
+                                 .deadline_us = a->deadline_us};
+    map_put(&c->gateway_keys, span_of(id), key);
+}
+
 void aliases_join(struct reader *r) {
     struct conf *c = r->conf;
+    for (size_t i = 0; i < c->n_aliases; i++)
+        if (c->aliases[i].shadow.target.name)
+            shadow_join(c, &c->aliases[i]);
     for (size_t i = 0; i < c->n_aliases; i++)
         if (!c->aliases[i].pattern)
             map_put(&c->aliases_by_name, span_of(c->aliases[i].name), &c->aliases[i]);

@@ -78,6 +78,9 @@ must_check bool conf_state_replace(const struct conf *c, const char *file, struc
 
 /* Finds. */
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]);
+/* Any key by its id, those of the gateway's own team included. */
+const struct conf_key *conf_key_of_id(const struct conf *c, struct span id);
+#define CONF_GATEWAY_TEAM "_gateway"
 const struct conf_team *conf_find_team(const struct conf *c, struct span name);
 /* The name under which a key's budgets and rates are kept: rotation resets neither. */
 static inline const char *conf_key_account(const struct conf_key *k) {

@@ -163,6 +163,7 @@ bool model_name_check(struct reader *r, const struct node *key);
 const struct node *target_shape(struct reader *r, const struct node *n);
 void target_done(struct reader *r, const struct node *n, void *into);
 void rung_done(struct reader *r, const struct node *n, void *into);
+void shadow_done(struct reader *r, const struct node *n, void *into);
 void canary_done(struct reader *r, const struct node *n, void *into);
 void cache_rule_done(struct reader *r, const struct node *n, void *into);
 const struct node *team_shape(struct reader *r, const struct node *n);
@@ -176,6 +177,7 @@ bool read_price(struct reader *r, const struct directive *d, const struct node *
 bool read_price_files(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_price_models(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_price_unknown(struct reader *r, const struct directive *d, const struct node *n, void *into);
+bool read_shadow_budget(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_disclose_budget(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_content_store(struct reader *r, const struct directive *d, const struct node *n, void *into);
 bool read_writable(struct reader *r, const struct directive *d, const struct node *n, void *into);

@@ -269,6 +269,17 @@ static const struct directive hedge_rows[] = {
      .prose = "How long a try may be without content; then the next choice is asked too, and the first answer counts."},
 };
 static const struct section hedge_section = {.name = "hedge", ROWS(hedge_rows), .size = sizeof(struct conf_alias)};
+static const struct directive shadow_rows[] = {
+    {"target", TYPE_MODEL, REQUIRED, AT(conf_shadow, target.name), .prose = "Who gets the copies."},
+    {"percent", TYPE_OF_HUNDRED, REQUIRED, AT(conf_shadow, share), .min = 0, .max = FACTOR_ONE,
+     .prose = "How many calls of a hundred are copied."},
+    {"budget", TYPE_CUSTOM, REQUIRED, AT(conf_shadow, budget), .read = read_shadow_budget,
+     .schema = "\"anyOf\": [{\"type\": \"string\", \"pattern\": \"^[0-9.]+ USD/(hour|day|week|month|total)$\"}, "
+               "{\"$ref\": \"#/$defs/budget\"}]",
+     .prose = "What the copies may cost, as 50 USD/month; paid by the team _gateway."},
+};
+static const struct section shadow_section = {
+    .name = "shadow", ROWS(shadow_rows), .size = sizeof(struct conf_shadow), .done = shadow_done};
 static const struct directive alias_rows[] = {
     {"ladder", TYPE_LIST, REQUIRED, LIST_AT(conf_alias, rungs), .section = &rung_section,
      .prose = "Rungs, best first."},
@@ -279,7 +290,8 @@ static const struct directive alias_rows[] = {
     {"hedge", TYPE_SECTION, 0, .offset = 0, .section = &hedge_section, .prose = "A second try beside a slow one."},
     {"cache", TYPE_SECTION, 0, AT(conf_alias, cache), .section = &cache_rule_section,
      .prose = "Whether answers may be given again; embeddings are on unless said."},
-    LATER("shadow", "A copy of the traffic to another target."),
+    {"shadow", TYPE_SECTION, 0, AT(conf_alias, shadow), .section = &shadow_section,
+     .prose = "A share of the traffic copied to another target, after its clients were served."},
     {"canary", TYPE_SECTION, 0, AT(conf_alias, canary), .section = &canary_section,
      .prose = "A share of the traffic to another target."},
 };

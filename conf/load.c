@@ -172,6 +172,10 @@ static struct conf *conf_new(const char *path) {
     arena_init(&c->arena, CONF_ARENA_BYTES);
     map_init(&c->keys_by_sha256);
     map_init(&c->keys_by_id);
+    map_init(&c->gateway_keys);
+    c->gateway_team.name = CONF_GATEWAY_TEAM;
+    c->gateway_team.max_cost_per_call = CONF_UNLIMITED;
+    c->gateway_team.limits = (struct conf_limits){CONF_UNLIMITED, CONF_UNLIMITED, CONF_UNLIMITED};
     map_init(&c->aliases_by_name);
     c->path = tree_strdup(&c->arena, span_of(path));
     return c;
@@ -243,6 +247,7 @@ void conf_drop(struct conf *c) {
         return;
     map_fini(&c->keys_by_sha256);
     map_fini(&c->keys_by_id);
+    map_fini(&c->gateway_keys);
     map_fini(&c->aliases_by_name);
     redact_free(c->audit.redact);
     seal_forget(c->audit.content_wrap, sizeof c->audit.content_wrap);

@@ -132,6 +132,15 @@ struct conf_canary {           /* target.name NULL: none */
     const char *label;         /* by label: its name; NULL otherwise */
 };
 
+/* A share of an alias's calls that is copied to another target once their clients were served. */
+struct conf_shadow {            /* target.name NULL: none */
+    struct conf_target target;  /* first: it is read as one */
+    int64_t share;              /* over FACTOR_ONE */
+    struct conf_budget *budget; /* what the copies may cost */
+    const struct conf_key *key; /* that they are booked to, of the team _gateway */
+    struct conf_alias *as;      /* how they are routed: to this target, once */
+};
+
 struct conf_alias {
     const char *name; /* may hold one '*' */
     bool pattern;
@@ -142,6 +151,7 @@ struct conf_alias {
     int64_t hedge_us; /* without content for so long, a second try begins beside the first; 0: none does */
     struct conf_cache_rule cache;
     struct conf_canary canary;
+    struct conf_shadow shadow;
 };
 
 /* What becomes of a call that does not fit a budget. Strictest first: of several budgets that refuse, the least counts. */
@@ -413,6 +423,9 @@ struct conf {
     struct conf_tree *tree;    /* private: values with their places, for config --effective */
     struct map keys_by_sha256; /* 32 bytes -> struct conf_key * (runtime keys too) */
     struct map keys_by_id;
+    struct conf_team
+        gateway_team;        /* _gateway: who pays for what no team asked for; it has no keys that anybody could use */
+    struct map gateway_keys; /* id -> struct conf_key * of that team */
     struct map aliases_by_name; /* exact ones */
 };
 

@@ -100,6 +100,8 @@ static void key_join(struct reader *r, void *into, const struct node *n) {
 void team_done(struct reader *r, const struct node *n, void *into) {
     struct conf_team *t = into;
     const struct node *keys = node_get(n, "keys");
+    if (strcmp(t->name, CONF_GATEWAY_TEAM) == 0)
+        problem_at(r->report, n, "'" CONF_GATEWAY_TEAM "' is the gateway's own team");
     check_allow_later(r, node_get(n, "allow"));
     check_require_later(r, node_get(n, "require"));
     for (size_t i = 0; i < t->n_keys; i++) {
@@ -115,6 +117,11 @@ void team_done(struct reader *r, const struct node *n, void *into) {
 
 const struct conf_key *conf_find_key(const struct conf *c, const uint8_t sha256_of_key[SHA256_BYTES]) {
     return map_find(&c->keys_by_sha256, span_from(sha256_of_key, SHA256_BYTES));
+}
+
+const struct conf_key *conf_key_of_id(const struct conf *c, struct span id) {
+    const struct conf_key *key = map_find(&c->keys_by_id, id);
+    return key ? key : map_find(&c->gateway_keys, id);
 }
 
 const struct conf_team *conf_find_team(const struct conf *c, struct span name) {

@@ -74,7 +74,7 @@ static int64_t seen_tok(const struct answer *a) {
 /* A try that gave nothing and told nothing costs nothing, unless it was we who did not wait for it. */
 static bool owes(const struct attempt *a, bool whole) {
     bool sent = a->run || (a->call && http_call_sent(a->call));
-    return sent && (whole || a->writes || a->beaten || a->of->client_left);
+    return sent && (whole || a->writes || a->beaten || a->of->client_left || (a->of->shadow && a->of->cancelled));
 }
 
 /* Usage that a provider owes us: the prompt, and what was seen of the output; never more than was held. A figure that the
@@ -149,6 +149,21 @@ static struct usage used_by(const struct attempt *a) {
     return a->reader ? *reader_usage(a->reader) : a->used;
 }
 
+static void tell_routing(const struct attempt *a, enum outcome outcome) {
+    struct request *r = a->of;
+    const struct try_row *t = a->row;
+    const struct choice *c = t->choice;
+    struct lesson lesson = {.outcome = outcome,
+                            .retry_after_us = a->retry_after_us,
+                            .stream = r->call.stream,
+                            .waited_us = (t->first_us >= 0 ? t->first_us : t->ended_us) - t->began_us,
+                            .outwaited = a->beaten};
+    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
+    routing_end(r->gateway->routing, c);
+    metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
+                r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);
+}
+
 /* Notes how the try ended, in the request, in routing and in the metrics; the attempt is gone afterwards. */
 static void attempt_finish(struct attempt *a, enum outcome outcome, const char *why) {
     struct request *r = a->of;
@@ -161,7 +176,8 @@ static void attempt_finish(struct attempt *a, enum outcome outcome, const char *
     if (used.reported || used.estimated) /* no provider counts the pictures that it was given */
         used.images_in = r->call.size.images;
     budget_learn(r->gateway->budget, c->target, &r->call.size, &used);
-    budget_learn(r->gateway->budget, r->alias->name, &r->call.size, &used);
+    if (!r->shadow)
+        budget_learn(r->gateway->budget, r->alias->name, &r->call.size, &used);
     forget_our_key(a);
     t->outcome = outcome;
     t->why = why;
@@ -173,15 +189,8 @@ static void attempt_finish(struct attempt *a, enum outcome outcome, const char *
     t->retry_after_us = a->retry_after_us;
     if (!a->beaten)
         keep_upstream_id(a);
-    struct lesson lesson = {.outcome = outcome,
-                            .retry_after_us = a->retry_after_us,
-                            .stream = r->call.stream,
-                            .waited_us = (t->first_us >= 0 ? t->first_us : t->ended_us) - t->began_us,
-                            .outwaited = a->beaten};
-    routing_learn(r->gateway->routing, r->conf, c, &lesson, clock_mono_us());
-    routing_end(r->gateway->routing, c);
-    metrics_add(&r->gateway->metrics, METRIC_ATTEMPTS, 1, "target=\"%s\",outcome=\"%s\"",
-                r->alias->pattern ? c->backend->name : c->target, outcome_names[outcome]);
+    if (!r->shadow) /* it has no slot, and nobody is routed by it */
+        tell_routing(a, outcome);
     if (t->hedged)
         metrics_add(&r->gateway->metrics, METRIC_HEDGES, 1, "alias=\"%s\",result=\"%s\"", r->alias->name,
                     t->won      ? "won"

@@ -177,7 +177,7 @@ bool attempt_open_call(struct attempt *a) {
         return false;
     struct clocks clocks = clocks_of(a);
     size_t n_fields = call_fields(a, &clocks, fields);
-    a->call = http_call_open(r->gateway->pool,
+    a->call = http_call_open(r->shadow ? r->gateway->shadows.pool : r->gateway->pool,
                              &(struct http_call_options){.target = {b->tls, b->host, b->port, b->ca_file, b->proxy},
                                                          .method = SPAN("POST"),
                                                          .path = span_of(kept),

@@ -79,7 +79,8 @@ static void fill_ask(const struct attempt *a, struct decode_ask *ask) {
     const struct request *r = a->of;
     bool in_parts = r->call.stream && a->price.visible_output;
     int64_t cap = in_parts ? a->bound.full_out_tok : a->bound.out_tok;
-    engine_ask_for(a->row->choice->backend, a->row->choice->model, r->key->team->name, ask);
+    const char *whose = r->shadow ? r->shadow->share : r->key->team->name;
+    engine_ask_for(a->row->choice->backend, a->row->choice->model, whose, ask);
     ask->cap_tok = cap < INT64_MAX ? cap : 0;
     ask->deadline_us = r->deadline_us;
 }
@@ -174,9 +175,9 @@ static bool open_here(struct attempt *a, struct decode *engine) {
         return false;
     }
     fill_ask(a, &ask.ask);
-    enum err e = engine_start(engine, &ask, on_run, r, &a->run);
+    enum err e = engine_start(engine, &ask, on_run, r, &a->run, &fault);
     if (e)
-        fail_event(a, &(struct event){.err = e});
+        fail_event(a, &(struct event){.err = e, .name = span_of(fault.field), .message = span_of(fault.text)});
     else
         name_version(a, span_of(engine_adapter(a->run)));
     return e == ERR_NONE;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static bool wanted(const struct request *r) {
-    return r->conf && r->conf->audit.content_digest && r->route && r->route->kind == ROUTE_CALL;
+    return r->conf && !r->shadow && r->conf->audit.content_digest && r->route && r->route->kind == ROUTE_CALL;
 }
 
 static bool stored(const struct request *r) {

@@ -119,6 +119,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
         flush_strangers(g, clock_wall_us());
     overrides_tick(g);
     g->stranger_second = second;
+    shadows_tick(g, now_us);
     watch_tick(g, now_us);
     peers_tick(g, now_us);
     keeper_tick(g, now_us);
@@ -337,6 +338,7 @@ static void make_rooms(struct gateway *g) {
     g->budget = budget_new();
     g->overrides = overrides_new();
     g->pool = pool_new(g->loop);
+    shadows_open(&g->shadows, g->loop);
     g->alerts = alerts_new();
     g->watch = watch_new();
     g->keeper = keeper_new();
@@ -405,6 +407,7 @@ void gateway_drain(struct gateway *g) {
     g->draining = true;
     g->drain_until_us = clock_mono_us() + g->conf->http.drain_us;
     front_stop_listening(g->front);
+    shadows_stop(g);
 }
 
 /* After a drain that ran out of time: what is still running is cut off, billed and recorded like any other. */
@@ -447,6 +450,7 @@ void gateway_close(struct gateway *g) {
     alerts_free(g->alerts);
     watch_free(g->watch);
     keeper_free(g->keeper);
+    shadows_close(&g->shadows);
     pool_free(g->pool);
     budget_free(g->budget);
     overrides_free(g->overrides);

@@ -11,6 +11,7 @@
 #include "gateway/base/redis.h"
 #include "gateway/metrics.h"
 #include "gateway/request.h"
+#include "gateway/shadow.h"
 #include "gateway/state/state.h"
 
 #define TOLLGATE_VERSION "0.1.0"
@@ -44,6 +45,7 @@ struct gateway {
     struct conf *prepared;                       /* counted: a reload that all workers are asked about; NULL */
     struct map engines;                          /* backend name -> struct decode * */
     struct list by_state[STATE_N];
+    struct shadows shadows;      /* copies of calls for other targets */
     struct list ready;           /* to be run in this or the next turn */
     struct overrides *overrides; /* what operators turned for a while */
     struct keys *keys;

@@ -9,6 +9,7 @@
     X(REQUESTS, "requests_total", "Requests answered, by alias, target and status.")                                   \
     X(ATTEMPTS, "attempts_total", "Tries at providers, by target and outcome.")                                        \
     X(HEDGES, "hedges_total", "Second tries beside slow ones, by alias and what became of them.")                      \
+    X(SHADOWS, "shadows_total", "Copies of calls for other targets, by alias and what became of them.")                \
     X(TOKENS, "tokens_total", "Tokens, by kind.")                                                                      \
     X(COST, "cost_usd_total", "Settled cost in USD, by team.")                                                         \
     X(CACHE, "cache_total", "Cache look-ups, by result.")                                                              \

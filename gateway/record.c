@@ -116,6 +116,9 @@ uint64_t record_hold(struct request *r) {
                                   .admitted_us = raised ? 0 : r->held_us,
                                   .plan = plan,
                                   .n_plan = (size_t)r->plan.n};
+    char members[SHADOW_MEMBERS_MAX];
+    if (r->shadow)
+        record.members = shadow_members(r, false, members);
     record_of(r, &record);
     content_put(r, &record, false);
     uint64_t seq = audit_add(r->gateway->audit, &record, now_us);
@@ -154,6 +157,8 @@ uint64_t record_settle(struct request *r) {
                                r->route ? r->route->name : "none", r->err);
         return UINT64_MAX;
     }
+    if (r->shadow && !r->admitted_us)
+        return UINT64_MAX; /* nobody asked for it, and nothing was promised */
     put_tries(r, rows);
     struct audit_record record = {.kind = refused ? AUDIT_REFUSE : AUDIT_SETTLE,
                                   .admitted_us = r->admitted_us,
@@ -181,7 +186,10 @@ uint64_t record_settle(struct request *r) {
                                   .duration_us = request_age_us(r),
                                   .first_content_us = r->first_content_us};
     record_of(r, &record);
-    if (r->route && r->route->kind == ROUTE_CALL)
+    char members[SHADOW_MEMBERS_MAX];
+    if (r->shadow)
+        record.members = shadow_members(r, true, members);
+    else if (r->route && r->route->kind == ROUTE_CALL)
         recent_keep(r->gateway->recent, r, &record);
     content_put(r, &record, true);
     return audit_add(r->gateway->audit, &record, clock_wall_us());

@@ -69,12 +69,12 @@ void request_make_id(struct gateway *g, char id[REQUEST_ID_MAX]) {
     hex_put(g->id_bytes + g->id_bytes_left, REQUEST_ID_BYTES, id + 4);
 }
 
-struct request *request_new(struct gateway *g, struct exchange *client) {
+struct request *request_make(struct gateway *g, enum state begins) {
     struct request *r = xrealloc(NULL, sizeof(*r));
     memset(r, 0, offsetof(struct request, tries));
     r->gateway = g;
-    r->client = client;
-    r->doing = "reading the head";
+    r->state = begins;
+    r->doing = "beginning";
     r->began_us = r->state_us = clock_mono_us();
     r->began_wall_us = clock_wall_us();
     r->at = r->hedge_from = -1;
@@ -95,10 +95,21 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     str_init(&r->out, ANSWER_MAX);
     str_init(&r->details, REQUEST_MESSAGE_MAX);
     str_init(&r->upstream_id, 128);
-    list_append(&g->by_state[STATE_HEAD], &r->in_state);
+    list_append(&g->by_state[begins], &r->in_state);
     map_put(&g->by_id, span_of(r->id), r);
+<<<<<<< HEAD
     if (client)
         exchange_set_user(client, r);
+=======
+    return r;
+}
+
+struct request *request_new(struct gateway *g, struct exchange *client) {
+    struct request *r = request_make(g, STATE_HEAD);
+    r->client = client;
+    r->doing = "reading the head";
+    exchange_set_user(client, r);
+>>>>>>> main
     return r;
 }
 
@@ -112,6 +123,7 @@ void request_free(struct request *r) {
     str_fini(&r->details);
     str_fini(&r->upstream_id);
     content_free(r);
+    free(r->sketch);
     arena_fini(&r->arena);
     free(r);
 }
@@ -142,7 +154,7 @@ enum walk go(struct request *r, enum state to) {
 
 void request_check(const struct request *r) {
     bool lent = r->rate.slip.open || r->hold.lease.open || r->cache.lead || r->attempt || r->answer || r->conf ||
-                r->idempotency || r->client || r->writer || r->body_counted;
+                r->idempotency || r->client || r->writer || r->body_counted || r->shadow;
     assert(r->state > STATE_AUTH || !(r->rate.slip.open || r->hold.lease.open || r->answer || r->attempt));
     assert(r->state < STATE_BODY || r->state >= STATE_REFUSE || (r->conf && r->key));
     assert(r->state != STATE_SEND || (r->answer && r->hold.lease.open));
@@ -183,6 +195,12 @@ bool request_client_gone(struct request *r) {
 /* A follower has no readers: what others read is the leader's. */
 bool request_has_readers(const struct request *r) {
     return r->cache.lead && r->answer && answer_readers(r->answer) > (r->reader.of == r->answer ? 1u : 0u);
+}
+
+struct buffers request_buffers(const struct request *r) {
+    if (r->shadow)
+        return (struct buffers){&r->gateway->shadows.bytes, SHADOW_BYTES_MAX};
+    return (struct buffers){&r->gateway->buffered_bytes, r->conf ? r->conf->http.max_buffered : 0};
 }
 
 int64_t request_age_us(const struct request *r) {

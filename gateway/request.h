@@ -68,6 +68,8 @@ enum walk { WALK_MORE, WALK_WAIT, WALK_DONE };
 #define CLIENT_WINDOW (32 * 1024)   /* unsent bytes above which nothing more is written to a client */
 
 struct route;
+struct shadow;
+struct sketch;
 
 /* A stream that is held in parts asks for more before it passes what is held (gateway/topup.c). */
 enum topup {
@@ -157,6 +159,7 @@ struct request {
     bool forwarded_read;
     struct http_field forwarded[FORWARDED_FIELDS_MAX]; /* of the caller's head, for providers; in the arena */
     size_t n_forwarded;
+    struct span require;      /* x-tollgate-require, in the arena; empty: none */
     const char *query;        /* "?beta=true" without credentials; "" */
     int64_t deadline_us;      /* monotone; until the first content byte */
     int64_t not_before_us;    /* monotone; back-off before the next try */
@@ -194,7 +197,10 @@ struct request {
     struct hmac *answer_sum;           /* owned; of what the client was given; NULL: nothing yet, or not asked for */
     struct spoken *spoken;             /* owned; of a stream that is stored, what it said; NULL: nothing yet */
     struct audit_stored_at *stored_at; /* owned; where the bodies are; 0 bytes: nowhere; NULL: not looked at */
-    char request_digest[SHA256_HEX_MAX], answer_digest[SHA256_HEX_MAX]; /* "": none */
+    struct shadow *shadow;             /* owned; of a copy of another request's call; NULL: a client's own */
+    struct sketch *sketch;             /* owned; of what was said, where it will be compared; NULL: it will not */
+    enum { SHADOW_UNDECIDED, SHADOW_CHOSEN, SHADOW_PASSED } shadow_choice; /* whether it is to be copied */
+    char request_digest[SHA256_HEX_MAX], answer_digest[SHA256_HEX_MAX];    /* "": none */
     struct try_row tries[PLAN_MAX]; /* last: written as far as n_tries counts, and not touched beyond */
 };
 
@@ -204,7 +210,8 @@ struct request {
 must_check bool attempt_forwarded(struct request *r, struct span out[FORWARDED_LINES_MAX], size_t *n);
 
 struct request *request_new(struct gateway *g, struct exchange *client);
-void request_make_id(struct gateway *g, char id[REQUEST_ID_MAX]); /* also for a head that never became a request */
+struct request *request_make(struct gateway *g, enum state begins); /* without a client */
+void request_make_id(struct gateway *g, char id[REQUEST_ID_MAX]);   /* also for a head that never became a request */
 void request_wake(struct request *r);
 void request_run(struct request *r); /* until it waits or is done */
 void request_free(struct request *r);
@@ -229,6 +236,11 @@ bool request_has_readers(const struct request *r);
  * who read along with it go on. False: it is over already. */
 bool request_cancel(struct request *r);
 int64_t request_age_us(const struct request *r);
+/* Where bodies and held answers are counted, and how many there may be: those of clients, or those of copies. */
+struct buffers {
+    int64_t *bytes, most;
+};
+struct buffers request_buffers(const struct request *r);
 /* What all tries cost so far, rounded up once. */
 int64_t request_spent_nanousd(const struct request *r);
 /* A field of its client's head; none without a client. */

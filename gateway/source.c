@@ -113,17 +113,18 @@ static bool take_frames(struct attempt *a, struct evbuffer *in) {
 
 static bool gather(struct attempt *a, struct evbuffer *in, size_t max) {
     struct request *r = a->of;
+    struct buffers held = request_buffers(r);
     size_t n = evbuffer_get_length(in);
     if (n && a->form == FORM_PLAIN)
         http_call_progress(a->call); /* a plain body that comes slowly is not one that does not come */
-    bool fits_in = n <= max - a->plain.n && r->gateway->buffered_bytes + (int64_t)n <= r->conf->http.max_buffered;
+    bool fits_in = n <= max - a->plain.n && *held.bytes + (int64_t)n <= held.most;
     if (!fits_in && a->form == FORM_ERROR) {
         evbuffer_drain(in, n); /* the rest of an error body says nothing more */
         return true;
     }
     if (!fits_in)
         return false;
-    r->gateway->buffered_bytes += (int64_t)n;
+    *held.bytes += (int64_t)n;
     r->body_counted += n;
     str_put(&a->plain, span_from(evbuffer_pullup(in, -1), n));
     evbuffer_drain(in, n);

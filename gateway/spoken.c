@@ -83,7 +83,7 @@ static bool add(struct spoken *s, const struct part *p) {
 
 void spoken_add(struct spoken *s, const struct event *e) {
     for (size_t i = 0; i < e->n_parts && !s->over; i++)
-        if (e->parts[i].kind != PART_ROLE && !add(s, &e->parts[i])) {
+        if (e->parts[i].kind != PART_ROLE && e->parts[i].kind != PART_LOGPROBS && !add(s, &e->parts[i])) {
             s->over = true;
             forget(s);
         }

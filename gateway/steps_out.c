@@ -4,6 +4,7 @@
 #include "gateway/explain.h"
 #include "gateway/gateway.h"
 #include "gateway/routes.h"
+#include "gateway/shadow.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static enum walk give_up_waiting(struct request *r, enum outcome outcome, const 
 
 /* Joins its own answer as a reader, so that the answer's window knows of it. */
 static void read_own_answer(struct request *r) {
-    if (!r->reader.of && r->client) {
+    if (!r->reader.of && (r->client || r->shadow)) {
         bool joined = answer_join(r->answer, &r->reader);
         assert(joined);
         (void)joined;
@@ -52,7 +53,7 @@ enum walk step_send(struct request *r) {
         return WALK_WAIT;
     }
     read_own_answer(r);
-    if (!r->attempt && !routing_begin(r->gateway->routing, &r->plan.choices[r->at], now_us))
+    if (!r->attempt && !r->shadow && !routing_begin(r->gateway->routing, &r->plan.choices[r->at], now_us))
         return try_elsewhere(r);
     if (!r->attempt && !attempt_start(r))
         return attempt_next_or_give_up(r);
@@ -65,7 +66,7 @@ enum walk step_send(struct request *r) {
 
 enum walk step_stream(struct request *r) {
     r->doing = "relaying the answer";
-    return relay_run(r);
+    return r->shadow ? shadow_read(r) : relay_run(r);
 }
 
 /* ---- REFUSE ---- */
@@ -166,7 +167,11 @@ static void end_money(struct request *r) {
 static void count_it(struct request *r) {
     struct metrics *m = &r->gateway->metrics;
     const char *alias = r->alias ? r->alias->name : "", *target = "";
+<<<<<<< HEAD
     if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->explain)
+=======
+    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->shadow)
+>>>>>>> main
         return;
     if (r->alias && r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
         target = r->alias->pattern ? r->plan.choices[r->at].backend->name : r->plan.choices[r->at].target;
@@ -199,14 +204,17 @@ enum walk step_release(struct request *r) {
     end_money(r);
     kept_end(r);
     count_it(r);
+    shadow_after(r);
     answer_leave(&r->reader);
     answer_drop(r->answer);
     r->answer = NULL;
     writer_free(r->writer);
     r->writer = NULL;
     end_idempotency(r);
-    r->gateway->buffered_bytes -= (int64_t)r->body_counted;
+    *request_buffers(r).bytes -= (int64_t)r->body_counted;
     r->body_counted = 0;
+    if (r->shadow)
+        shadow_end(r);
     conf_drop(r->conf);
     r->conf = NULL;
     r->key = NULL;

@@ -78,6 +78,7 @@ static bool write_event(struct request *r, const struct event *e) {
     if (e->bits & EVENT_LAST)
         flush(r); /* what stands before the terminator may go; the terminator itself waits for the settle record */
     content_saw(r, e);
+    shadow_saw(r, e);
     bool good = writer_event(r->writer, e, &extra, &r->out);
     if (good && !(e->bits & EVENT_LAST))
         flush(r);

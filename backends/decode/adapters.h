@@ -14,6 +14,7 @@
 #include "gateway/base/list.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define ADAPTER_VERSIONS_MAX 20000 /* of one engine; against a folder that is not one of adapters */
 #define ADAPTER_VERSION_BYTES_MAX 65
@@ -40,12 +41,13 @@ struct adapter_version {
     uint8_t digest[SHA256_BYTES];
     int64_t bytes, rank;
     enum adapter_tier tier;
-    struct adapter *weights; /* owned; NULL unless TIER_MEMORY */
-    int64_t refs;            /* runs that wait or step */
-    int64_t used;            /* when it was last taken, by count */
-    struct str why;          /* TIER_BROKEN: what is wrong with it */
-    int32_t slot;            /* the step thread's; -1: none */
-    int64_t stepping;        /* the step thread's: runs in the batch */
+    struct adapter *weights;           /* owned; NULL unless TIER_MEMORY */
+    int64_t refs;                      /* runs that wait or step */
+    int64_t used;                      /* when it was last taken, by count */
+    struct str why;                    /* TIER_BROKEN: what is wrong with it */
+    int32_t slot;                      /* the step thread's; -1: none */
+    int64_t stepping;                  /* the step thread's: runs in the batch */
+    _Atomic int64_t tokens, device_us; /* the step thread's; anyone reads them */
 };
 struct adapter_name {
     char (*was)[ADAPTER_VERSION_BYTES_MAX]; /* owned; versions it has pointed at, the present one last */

@@ -26,7 +26,9 @@ void adapters_each(struct adapters *a, void (*see)(const struct decode_adapter *
                                      .listed = v->listed,
                                      .bytes = v->bytes,
                                      .rank = v->rank,
-                                     .runs = v->refs};
+                                     .runs = v->refs,
+                                     .tokens = atomic_load(&v->tokens),
+                                     .device_us = atomic_load(&v->device_us)};
         memcpy(out.digest, v->digest, sizeof out.digest);
         see(&out, user);
     }

@@ -5,6 +5,7 @@
 #include "backends/decode/decode_plan.h"
 #include "backends/decode/schedule.h"
 #include "backends/decode/template.h"
+#include "gateway/base/clock.h"
 #include "gateway/base/hash.h"
 #include "gateway/base/log.h"
 
@@ -180,13 +181,17 @@ void decode_close(struct decode *d) {
 static bool render(const struct decode *d, const struct decode_ask *ask, struct tokens *out) {
     const struct tokenizer *t = d->tokenizer;
     if (ask->n_messages)
-        return template_render(&d->template, t, ask->messages, ask->n_messages, out, NULL);
+        return template_render(&d->template, t, ask->messages, ask->n_messages, ask->tools, out, NULL);
     for (size_t i = 0; i < t->n_before; i++)
         tokens_put(out, t->before[i]);
     tokenizer_encode(t, ask->prompt, true, out);
     for (size_t i = 0; i < t->n_after; i++)
         tokens_put(out, t->after[i]);
     return out->n > 0;
+}
+
+enum decode_calls decode_calls(const struct decode *d) {
+    return d->template.calls;
 }
 
 int64_t decode_count(const struct decode *d, const struct decode_ask *ask) {
@@ -231,6 +236,10 @@ static void prepare(const struct decode *d, const struct decode_ask *ask, struct
     bool strip = d->tokenizer->strips && (ask->n_messages || ask->prompt.n == 0);
     str_init(&r->pending, max);
     str_init(&r->taken, max);
+    str_init(&r->pending_logprobs, TEXT_BYTES_MAX);
+    str_init(&r->taken_logprobs, TEXT_BYTES_MAX);
+    run_logprobs_init(&r->logprobs, ask, TEXT_BYTES_MAX);
+    r->form = ask->form ? form_copy(ask->form) : NULL;
     run_text_init(&r->text, ask->stops, ask->n_stops, strip);
     prepare_sampling(ask, r);
     r->usage = (struct usage){.in = r->n_prompt, .reported = true};
@@ -360,6 +369,10 @@ void decode_view(const struct decode *d, struct decode_view *out) {
         .steps = atomic_load(&d->schedule.steps),
         .tokens = atomic_load(&d->schedule.tokens),
         .preemptions = atomic_load(&d->schedule.preemptions),
+        .age_us = clock_mono_us() - d->schedule.opened_us,
+        .busy_us = atomic_load(&d->schedule.busy_us),
+        .base_us = atomic_load(&d->schedule.base_us),
+        .base_tok = atomic_load(&d->schedule.base_tok),
         .prefix_hit_tok = atomic_load(&d->schedule.hit_tok),
         .prefix_asked_tok = atomic_load(&d->schedule.asked_tok),
     };

@@ -9,6 +9,7 @@
 #define TOLLGATE_DECODE_H
 
 #include "gateway/base/err.h"
+#include "gateway/base/json.h"
 #include "gateway/base/loop.h"
 #include "gateway/base/usage.h"
 
@@ -35,15 +36,38 @@ void decode_close(struct decode *d); /* ends all runs with ERR_NO_TARGET first *
 
 struct decode_message {
     struct span role, text; /* decoded UTF-8 */
+    struct span more;       /* further members for the template: JSON, each with a comma before it */
+};
+/* How a model writes down that it calls a tool, as far as its template shows it. */
+enum decode_calls {
+    CALLS_NONE,       /* its template has no place for tools */
+    CALLS_TAGGED,     /* <tool_call>{"name": N, "arguments": {}}</tool_call>: Hermes, Qwen */
+    CALLS_PARAMETERS, /* {"name": N, "parameters": {}} and nothing else: Llama 3 */
+    CALLS_ARGUMENTS,  /* [{"name": N, "arguments": {}}], or one of them, and nothing else: Mistral and others */
 };
 struct decode_bias {
     int64_t id; /* of a token; one that the model does not have is passed over */
     double more;
 };
+
+/* What an answer may look like: JSON of a schema. It lives in an arena; an ask's is copied. */
+struct decode_form;
+struct decode_fault {
+    char field[160], text[200]; /* "response_format.json_schema.schema.properties.a.pattern", the rest of a sentence */
+};
+/* Of JSON_NONE: any object. NULL with the fault: a keyword that is not known is refused with its path, never passed over. */
+must_check const struct decode_form *decode_form_of_schema(struct json schema, struct arena *a, const char *path,
+                                                           struct decode_fault *fault);
+
+/* Of one call of a tool, or of several, in the model's own way of writing; `tools` as OpenAI has them, n of them. */
+must_check const struct decode_form *decode_form_of_tools(enum decode_calls how, const struct json *tools, size_t n,
+                                                          bool several, struct arena *a, struct decode_fault *fault);
+
 #define DECODE_STOPS_MAX 16
 struct decode_ask {
     const struct decode_message *messages; /* chat: through the template, with a generation prompt */
     size_t n_messages;
+    struct span tools;      /* JSON, for the template; n 0: none */
     struct span prompt;     /* completions: raw text, when n_messages is 0 */
     int64_t max_output_tok; /* -1: up to the context */
     int64_t cap_tok;        /* it ends here in any case, with "length": what is held for it; 0: no cap */
@@ -57,7 +81,10 @@ struct decode_ask {
     double presence_penalty, frequency_penalty; /* 0: off; of tokens in the answer */
     const struct decode_bias *biases;           /* added to the logits */
     size_t n_biases;
-    bool ignore_ends; /* end tokens do not end it; for measurements */
+    bool ignore_ends;               /* end tokens do not end it; for measurements */
+    const struct decode_form *form; /* NULL: any text. Else it is of this form whenever it ends with "stop" */
+    bool logprobs;                  /* are told of each token */
+    int64_t top_logprobs;           /* and of so many of the likeliest at its place */
     struct span stops[DECODE_STOPS_MAX];
     size_t n_stops;
     struct span adapter; /* "NAME" or "NAME@VERSION"; n 0: the base */
@@ -67,11 +94,15 @@ struct decode_ask {
     int64_t deadline_us; /* of the first text, on the monotonic clock; 0: none. Then the run ends with ERR_DEADLINE */
 };
 
+enum decode_calls decode_calls(const struct decode *d);
+
 /* Exact prompt tokens of an ask (the loop may call it); -1 when it cannot be rendered. Users' text never becomes a
  * control token. */
 int64_t decode_count(const struct decode *d, const struct decode_ask *ask);
 
 struct decode_piece {
+    /* Of the tokens whose text has been given, JSON objects as OpenAI's chat has them, with commas between; as `text`. */
+    struct span logprobs;
     struct span text;   /* whole UTF-8 characters; may be empty; until the next call on this run */
     bool last;          /* the run is over: finish or err holds, usage is final */
     const char *finish; /* "stop" or "length"; NULL on error */
@@ -101,6 +132,7 @@ struct decode_adapter {                            /* one version, as it stands 
     uint8_t digest[32];
     bool present, listed; /* what its name points at; may be asked for */
     int64_t bytes, rank, runs;
+    int64_t tokens, device_us; /* stepped since the start, and their share of the time in step */
 };
 /* `see` is called under a lock: it copies and comes back. */
 void decode_adapters_each(const struct decode *d, void (*see)(const struct decode_adapter *a, void *user), void *user);
@@ -140,7 +172,8 @@ struct decode_view {
     int64_t parameters, weight_bytes, kv_bytes;
     int64_t max_context, vocabulary, layers, hidden;
     int64_t running, queued, steps, tokens, preemptions;
-    int64_t prefix_hit_tok, prefix_asked_tok; /* of prompts: found in the cache, and looked for */
+    int64_t age_us, busy_us, base_us, base_tok; /* since the start: time, time in step, the base's share of it */
+    int64_t prefix_hit_tok, prefix_asked_tok;   /* of prompts: found in the cache, and looked for */
     int64_t adapters, adapters_in_memory, adapter_bytes, adapter_loads, adapter_evictions;
 };
 void decode_view(const struct decode *d, struct decode_view *out);

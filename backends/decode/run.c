@@ -36,6 +36,10 @@ void run_drop(struct decode_run *r) {
     pthread_mutex_destroy(&r->lock);
     str_fini(&r->pending);
     str_fini(&r->taken);
+    str_fini(&r->pending_logprobs);
+    str_fini(&r->taken_logprobs);
+    run_logprobs_fini(&r->logprobs);
+    free(r->form);
     tokens_fini(&r->ids);
     free(r->biases);
     run_text_fini(&r->text);
@@ -51,11 +55,14 @@ static void notify(struct decode_run *r) {
     loop_post(r->loop, &r->job);
 }
 
-void run_show(struct decode_run *r, struct span text) {
+void run_show(struct decode_run *r, struct span text, struct span logprobs) {
     pthread_mutex_lock(&r->lock);
     r->usage.out = r->n_out;
     str_put(&r->pending, text);
-    if (text.n)
+    if (logprobs.n && r->pending_logprobs.n)
+        str_putc(&r->pending_logprobs, ',');
+    str_put(&r->pending_logprobs, logprobs);
+    if (text.n || logprobs.n)
         notify(r);
     pthread_mutex_unlock(&r->lock);
 }
@@ -72,17 +79,27 @@ void run_finish(struct decode_run *r, const char *finish, enum err err) {
     pthread_mutex_unlock(&r->lock);
 }
 
+/* What is pending is taken, and what was taken is forgotten. */
+static void swap(struct str *taken, struct str *pending) {
+    struct str old = *taken;
+    *taken = *pending;
+    *pending = old;
+    str_clear(pending);
+}
+
 bool decode_take(struct decode_run *r, struct decode_piece *out) {
     pthread_mutex_lock(&r->lock);
-    bool last = r->over && !r->last_taken, any = last || r->pending.n > 0;
+    bool last = r->over && !r->last_taken, any = last || r->pending.n > 0 || r->pending_logprobs.n > 0;
     if (any) {
-        struct str swap = r->taken;
-        r->taken = r->pending;
-        r->pending = swap;
-        str_clear(&r->pending);
+        swap(&r->taken, &r->pending);
+        swap(&r->taken_logprobs, &r->pending_logprobs);
         r->last_taken = r->last_taken || last;
-        *out = (struct decode_piece){str_span(&r->taken), last, last ? r->finish : NULL, last ? r->err : ERR_NONE,
-                                     r->usage};
+        *out = (struct decode_piece){.text = str_span(&r->taken),
+                                     .logprobs = str_span(&r->taken_logprobs),
+                                     .last = last,
+                                     .finish = last ? r->finish : NULL,
+                                     .err = last ? r->err : ERR_NONE,
+                                     .usage = r->usage};
     }
     pthread_mutex_unlock(&r->lock);
     return any;

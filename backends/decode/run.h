@@ -8,9 +8,11 @@
 #define TOLLGATE_DECODE_RUN_H
 
 #include "backends/decode/adapters.h"
+#include "backends/decode/automaton.h"
 #include "backends/decode/bpe.h"
 #include "backends/decode/decode.h"
 #include "backends/decode/kv.h"
+#include "backends/decode/run_logprobs.h"
 #include "backends/decode/run_text.h"
 #include "backends/decode/sample.h"
 #include "backends/decode/share.h"
@@ -26,18 +28,19 @@ struct decode_run {
     _Atomic int refs;       /* the handle, the engine, each job in the loop's post box */
     _Atomic bool cancelled; /* the handle is gone; the step thread lets the sequence go at its next step */
     pthread_mutex_t lock;
-    struct str pending; /* under lock: text not taken yet; bounded by max_out tokens */
-    struct usage usage; /* under lock */
-    bool over, posted;  /* under lock */
-    const char *finish; /* under lock; static */
-    enum err err;       /* under lock */
+    struct str pending;          /* under lock: text not taken yet; bounded by max_out tokens */
+    struct str pending_logprobs; /* under lock: of the same tokens */
+    struct usage usage;          /* under lock */
+    bool over, posted;           /* under lock */
+    const char *finish;          /* under lock; static */
+    enum err err;                /* under lock */
 
     /* --- the loop's side --- */
     struct loop *loop; /* the house's */
     struct loop_job job;
     void (*on_ready)(void *user);
     void *user;
-    struct str taken; /* what the last piece's text points into */
+    struct str taken, taken_logprobs; /* what the last piece points into */
     bool last_taken;
 
     /* --- the step thread's side --- */
@@ -56,14 +59,17 @@ struct decode_run {
     struct run_text text;
     struct sample_options sampling;
     struct decode_bias *biases; /* owned; what sampling borrows */
+    struct decode_form *form;   /* owned; NULL: any text */
+    struct walker walker;       /* of the form, from when the step thread has it */
+    struct run_logprobs logprobs;
     bool ignore_ends;
     bool shown; /* text of it has been given: its deadline is kept */
 };
 
 struct decode_run *run_new(struct loop *loop, void (*on_ready)(void *user), void *user);
 void run_drop(struct decode_run *r);
-/* Shows text and the usage so far, and tells the loop if there is something to take. */
-void run_show(struct decode_run *r, struct span text);
+/* Shows text, logprobs and the usage so far, and tells the loop if there is something to take. */
+void run_show(struct decode_run *r, struct span text, struct span logprobs);
 /* The run is over, once: on the step thread, or before the engine has it. */
 void run_finish(struct decode_run *r, const char *finish, enum err err);
 

@@ -47,6 +47,7 @@ static bool stop_advance(struct stop *s, char c) {
 }
 
 static void release(struct run_text *t, size_t n, struct str *out) {
+    t->shown += n;
     str_put(out, span_from(t->held.at, n));
     str_cut(&t->held, n);
 }
@@ -70,6 +71,7 @@ static void put_byte(struct run_text *t, char c, struct str *out) {
 static void put_character(struct run_text *t, struct span character, struct str *out) {
     bool space = t->strip_space && character.at[0] == ' ';
     t->strip_space = false;
+    t->shown += space;
     for (size_t i = 0; i < character.n && !space && !t->stopped; i++)
         put_byte(t, character.at[i], out);
 }

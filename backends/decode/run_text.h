@@ -16,6 +16,7 @@ struct run_text {
     struct str held; /* may be the beginning of a stop string */
     struct stop stops[DECODE_STOPS_MAX];
     size_t n_stops;
+    size_t shown;     /* bytes that have been let out, and the space that never was */
     bool stopped;     /* a stop string was found: it and all behind it is not shown */
     bool strip_space; /* one space at the very beginning is not part of the text */
 };

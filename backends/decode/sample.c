@@ -5,6 +5,7 @@
 
 #include "gateway/base/mem.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -48,6 +49,26 @@ void sampler_adjust(struct sampler *s, float *logits, const struct sample_option
     for (size_t i = 0; i < o->n_biases; i++)
         if (o->biases[i].id >= 0 && o->biases[i].id < s->vocabulary)
             logits[o->biases[i].id] += (float)o->biases[i].more;
+}
+
+static bool is_among(const int64_t *ids, size_t n, int64_t id) {
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+bool sampler_allow(const struct sampler *s, float *logits, const uint64_t *mask, const int64_t *ends, size_t n_ends) {
+    bool any = false;
+    for (int64_t i = 0; i < s->vocabulary; i++) {
+        bool allowed = (mask && mask[i / 64] >> i % 64 & 1) || (n_ends && is_among(ends, n_ends, i));
+        any |= allowed;
+        if (!allowed)
+            logits[i] = -INFINITY;
+        else if (!isfinite(logits[i]))
+            logits[i] = -FLT_MAX;
+    }
+    return any;
 }
 
 static uint64_t scramble(uint64_t x) {

@@ -32,6 +32,9 @@ void sampler_init(struct sampler *s, int64_t vocabulary);
 void sampler_fini(struct sampler *s);
 /* Penalties and biases; the logits are changed in place. */
 void sampler_adjust(struct sampler *s, float *logits, const struct sample_options *o, const struct sample_past *past);
+/* Leaves only tokens of the mask, and the `ends`; what is not a number among them comes last but stays. False: there is none. */
+must_check bool sampler_allow(const struct sampler *s, float *logits, const uint64_t *mask, const int64_t *ends,
+                              size_t n_ends);
 int32_t sampler_pick(struct sampler *s, const float *logits, const struct sample_options *o, int64_t place);
 /* Uniform in [0, 1): a function of (seed, place). */
 double sample_uniform(uint64_t seed, int64_t place);

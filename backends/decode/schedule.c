@@ -12,6 +12,7 @@
 #define STEP_US (200 * US_PER_MS) /* against a long prompt that stops every stream of a slow machine */
 #define CHUNK_TOK_MIN 16
 #define SHOWN_BYTES_MAX (1 << 20)
+#define LOGPROBS_BYTES_MAX (64 << 20)
 
 bool schedule_init(struct schedule *s, const struct compute_ops *ops, const struct model *m, const struct tokenizer *t,
                    struct adapters *a, const struct compute_limits *l, bool prefixes, struct str *why) {
@@ -19,15 +20,20 @@ bool schedule_init(struct schedule *s, const struct compute_ops *ops, const stru
     s->compute = ops->open(m, l, why);
     if (!s->compute)
         return false;
+    s->opened_us = clock_mono_us();
     s->max_sequences = l->want_rows;
     s->batch_tok = l->batch_tok;
     s->chunk_tok = l->batch_tok < CHUNK_TOK_MIN ? l->batch_tok : CHUNK_TOK_MIN;
     kv_init(&s->pool, l->n_blocks, prefixes);
     shares_init(&s->shares);
     sampler_init(&s->sampler, m->config.vocabulary);
+    vocabulary_init(&s->vocabulary, t);
+    automata_init(&s->automata, &s->vocabulary);
     list_init(&s->waiting);
     list_init(&s->running);
     str_init(&s->shown, SHOWN_BYTES_MAX);
+    str_init(&s->logprobs, LOGPROBS_BYTES_MAX);
+    s->raw = xcalloc((size_t)m->config.vocabulary, sizeof *s->raw);
     batch_init(&s->batch, l->batch_tok, l->want_rows);
     s->logits = xcalloc((size_t)(l->want_rows * m->config.vocabulary), sizeof *s->logits);
     return true;
@@ -42,7 +48,11 @@ void schedule_fini(struct schedule *s) {
     kv_fini(&s->pool);
     shares_fini(&s->shares);
     sampler_fini(&s->sampler);
+    automata_fini(&s->automata);
+    vocabulary_fini(&s->vocabulary);
     str_fini(&s->shown);
+    str_fini(&s->logprobs);
+    free(s->raw);
     s->ops->close(s->compute);
     s->compute = NULL;
 }
@@ -54,6 +64,8 @@ static struct decode_run *run_of(struct link *k) {
 void schedule_add(struct schedule *s, struct decode_run *r) {
     r->arrived = s->arrivals++;
     r->share = share_enter(&s->shares, span_of(r->team), r->version ? span_of(r->version->name) : SPAN("@base"));
+    if (r->form)
+        walker_init(&r->walker, &s->automata, r->form);
     list_append(&s->waiting, &r->link);
 }
 
@@ -68,11 +80,20 @@ static void tell(struct schedule *s) {
     atomic_store(&s->asked_tok, s->pool.asked_tok);
 }
 
+/* What stands in s->shown, and what is to be told of it. */
+static void show(struct schedule *s, struct decode_run *r, bool all) {
+    str_clear(&s->logprobs);
+    if (r->logprobs.on)
+        run_logprobs_tell(&r->logprobs, r->text.shown, all, &s->logprobs);
+    r->shown = r->shown || s->shown.n > 0;
+    run_show(r, str_span(&s->shown), str_span(&s->logprobs));
+}
+
 /* Counted as gone before anyone can hear that it is over. */
 static void finish(struct schedule *s, struct list *from, struct decode_run *r, const char *how, enum err err) {
     str_clear(&s->shown);
     run_text_end(&r->text, &s->shown);
-    run_show(r, str_span(&s->shown));
+    show(s, r, !r->text.stopped);
     schedule_let_go(s, from, r);
     run_finish(r, how, err);
     run_drop(r);
@@ -139,22 +160,48 @@ static void join_all(struct schedule *s) {
     batch_fill(&s->batch);
 }
 
-static void take_token(struct schedule *s, struct decode_run *r, float *logits) {
+/* -1: the form allows none. */
+static int32_t choose(struct schedule *s, struct decode_run *r, float *logits) {
+    const struct model_config *c = &s->model->config;
+    bool ends, more;
+    if (r->logprobs.on)
+        memcpy(s->raw, logits, (size_t)c->vocabulary * sizeof *logits);
     sampler_adjust(&s->sampler, logits, &r->sampling, &(struct sample_past){r->ids.at, (int64_t)r->ids.n, r->n_prompt});
-    int32_t id = sampler_pick(&s->sampler, logits, &r->sampling, r->n_out);
+    if (r->form) {
+        const uint64_t *mask = walker_mask(&r->walker, &ends, &more);
+        if (!sampler_allow(&s->sampler, logits, mask, c->ends, ends ? c->n_ends : 0))
+            return -1;
+    }
+    return sampler_pick(&s->sampler, logits, &r->sampling, r->n_out);
+}
+
+static void show_token(struct schedule *s, struct decode_run *r, int32_t id) {
+    struct span bytes = tokenizer_bytes(s->tokenizer, id);
+    if (r->form)
+        walker_step(&r->walker, bytes);
+    if (r->logprobs.on)
+        run_logprobs_see(&r->logprobs, s->tokenizer, s->raw, id);
+    str_clear(&s->shown);
+    run_text_put(&r->text, bytes, &s->shown);
+    show(s, r, false);
+}
+
+static void take_token(struct schedule *s, struct decode_run *r, float *logits) {
+    int32_t id = choose(s, r, logits);
+    if (id < 0) { /* too deep, say: it is cut, and said to be */
+        finish(s, &s->running, r, "length", ERR_NONE);
+        return;
+    }
     r->n_out++;
     tokens_put(&r->ids, id);
-    bool ends = model_config_is_end(&s->model->config, id) && !r->ignore_ends;
-    if (ends) {
+    if (model_config_is_end(&s->model->config, id) && (!r->ignore_ends || r->form)) {
         finish(s, &s->running, r, "stop", ERR_NONE);
         return;
     }
-    str_clear(&s->shown);
-    run_text_put(&r->text, tokenizer_bytes(s->tokenizer, id), &s->shown);
-    r->shown = r->shown || s->shown.n > 0;
-    run_show(r, str_span(&s->shown));
-    if (r->text.stopped || r->n_out >= r->max_out)
-        finish(s, &s->running, r, r->text.stopped ? "stop" : "length", ERR_NONE);
+    show_token(s, r, id);
+    bool over = r->text.stopped || (r->form && walker_is_whole(&r->walker));
+    if (over || r->n_out >= r->max_out)
+        finish(s, &s->running, r, over ? "stop" : "length", ERR_NONE);
 }
 
 /* The prompt share of a step grows while steps are short and shrinks when they are long. */
@@ -166,14 +213,28 @@ static void learn(struct schedule *s, int64_t prompt_tok, int64_t took_us) {
     s->chunk_tok = least(s->chunk_tok > CHUNK_TOK_MIN ? s->chunk_tok : CHUNK_TOK_MIN, s->batch_tok);
 }
 
+/* A step's time is shared by the tokens in it. */
+static void account(struct schedule *s, int64_t took_us) {
+    int64_t all = s->batch.batch.n_tok;
+    atomic_fetch_add(&s->busy_us, took_us);
+    for (int64_t i = 0; i < s->batch.n_runs; i++) {
+        const struct decode_run *r = s->batch.runs[i];
+        int64_t us = all ? took_us * r->chunk / all : 0;
+        atomic_fetch_add(r->version ? &r->version->device_us : &s->base_us, us);
+        atomic_fetch_add(r->version ? &r->version->tokens : &s->base_tok, r->chunk);
+    }
+}
+
 static void forward(struct schedule *s, int64_t prompt_tok, int64_t began_us) {
     const struct batch *b = &s->batch.batch;
     join_all(s);
     s->lost = !s->ops->forward(s->compute, b, s->logits);
     if (s->lost)
         return;
+    int64_t took_us = clock_mono_us() - began_us;
+    account(s, took_us);
     if (prompt_tok)
-        learn(s, prompt_tok, clock_mono_us() - began_us);
+        learn(s, prompt_tok, took_us);
     for (int64_t i = 0; i < s->batch.n_runs; i++)
         kv_keep(&s->pool, &s->batch.runs[i]->kv, s->batch.runs[i]->ids.at, s->batch.runs[i]->n_cached);
     atomic_fetch_add(&s->steps, 1);

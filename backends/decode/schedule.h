@@ -24,14 +24,19 @@ struct schedule {
     struct kv_pool pool;
     struct shares shares;
     struct sampler sampler;
+    struct vocabulary vocabulary;
+    struct automata automata;
     struct list waiting, running; /* of struct decode_run by link */
     int64_t max_sequences, batch_tok, arrivals, admissions;
     bool lost;         /* the device has failed: nothing more can be computed on it */
     int64_t chunk_tok; /* prompt tokens a step may take now; follows what the machine can do */
     struct schedule_batch batch;
-    float *logits;    /* owned; [max_sequences][vocabulary] */
-    struct str shown; /* scratch */
+    float *logits;              /* owned; [max_sequences][vocabulary] */
+    float *raw;                 /* owned; [vocabulary] scratch: logits as they were */
+    struct str shown, logprobs; /* scratch */
     _Atomic int64_t steps, tokens, n_running, n_waiting, preemptions, hit_tok, asked_tok;
+    _Atomic int64_t busy_us, base_us, base_tok;
+    int64_t opened_us;
 };
 
 must_check bool schedule_init(struct schedule *s, const struct compute_ops *ops, const struct model *m,

@@ -25,6 +25,8 @@ void schedule_let_go(struct schedule *s, struct list *from, struct decode_run *r
         stop_stepping(s, r);
     share_leave(r->share);
     r->share = NULL;
+    if (r->form)
+        walker_fini(&r->walker, &s->automata);
     if (r->version)
         adapters_drop(s->adapters, r->version);
     r->version = NULL;

@@ -51,16 +51,18 @@ static void put_messages(const struct decode_message *m, size_t n, struct str *o
         str_puts(out, i ? ",{" : "{");
         json_put_span(out, "role", m[i].role);
         json_put_span(out, "content", m[i].text);
+        str_put(out, m[i].more);
         str_putc(out, '}');
     }
     str_putc(out, ']');
 }
 
-static bool write_out(const struct template *t, const struct decode_message *m, size_t n, bool prompt,
-                      struct marked *out, struct str *why) {
-    struct jinja_var vars[TEMPLATE_NAMES + 2];
+static bool write_out(const struct template *t, const struct decode_message *m, size_t n, struct span tools,
+                      bool prompt, struct marked *out, struct str *why) {
+    struct jinja_var vars[TEMPLATE_NAMES + 3];
+    size_t n_vars = TEMPLATE_NAMES + 2;
     struct str text;
-    struct json names, messages;
+    struct json names, messages, all;
     struct json_fault fault;
     str_init(&text, JINJA_OUTPUT_BYTES_MAX);
     put_messages(m, n, &text);
@@ -71,7 +73,9 @@ static bool write_out(const struct template *t, const struct decode_message *m, 
         vars[1] = (struct jinja_var){"add_generation_prompt", {prompt ? JSON_TRUE : JSON_FALSE, SPAN_NONE}, false};
         for (size_t i = 0; i < TEMPLATE_NAMES; i++)
             vars[i + 2] = (struct jinja_var){token_names[i], json_get(names, token_names[i]), false};
-        ok = jinja_render(t->jinja, vars, ARRAY_LEN(vars), time(NULL), out, why);
+        if (tools.n && json_check(tools, JSON_DEPTH_MAX, &all, &fault))
+            vars[n_vars++] = (struct jinja_var){"tools", all, true};
+        ok = jinja_render(t->jinja, vars, n_vars, time(NULL), out, why);
     } else
         complain(why, "messages", "are too long");
     str_fini(&text);
@@ -79,14 +83,14 @@ static bool write_out(const struct template *t, const struct decode_message *m, 
 }
 
 bool template_render(const struct template *t, const struct tokenizer *k, const struct decode_message *m, size_t n,
-                     struct tokens *out, struct str *why) {
+                     struct span tools, struct tokens *out, struct str *why) {
     struct marked text;
     struct str unheard;
     if (!t->chat)
         return why && complain(why, "chat_template", "the model has none");
     str_init(&unheard, NAMES_BYTES_MAX);
     marked_init(&text, JINJA_OUTPUT_BYTES_MAX);
-    bool ok = write_out(t, m, n, true, &text, why ? why : &unheard);
+    bool ok = write_out(t, m, n, tools, true, &text, why ? why : &unheard);
     if (ok)
         tokenizer_encode_marked(k, str_span(&text.text), (const uint8_t *)text.user.at, true, out);
     marked_fini(&text);
@@ -108,14 +112,15 @@ static void find_controls(struct tokenizer *k, struct span source) {
 
 /* The control token behind what the assistant said, when a conversation is written out that ends with it. */
 static int32_t find_end(const struct template *t, const struct tokenizer *k) {
-    static const struct decode_message talk[] = {{SPAN("user"), SPAN("x")}, {SPAN("assistant"), SPAN(NEEDLE)}};
+    static const struct decode_message talk[] = {{.role = SPAN("user"), .text = SPAN("x")},
+                                                 {.role = SPAN("assistant"), .text = SPAN(NEEDLE)}};
     struct marked text;
     struct str why;
     struct tokens ids = {0};
     int32_t end = -1;
     str_init(&why, NAMES_BYTES_MAX);
     marked_init(&text, JINJA_OUTPUT_BYTES_MAX);
-    bool ok = write_out(t, talk, ARRAY_LEN(talk), false, &text, &why);
+    bool ok = write_out(t, talk, ARRAY_LEN(talk), SPAN_NONE, false, &text, &why);
     const char *at = ok && text.text.n ? memmem(text.text.at, text.text.n, NEEDLE, sizeof NEEDLE - 1) : NULL;
     if (at) {
         size_t from = (size_t)(at - text.text.at) + sizeof NEEDLE - 1;
@@ -130,6 +135,20 @@ static int32_t find_end(const struct template *t, const struct tokenizer *k) {
     return end;
 }
 
+static enum decode_calls find_calls(struct span source) {
+    static const struct {
+        const char *text;
+        enum decode_calls calls;
+    } rows[] = {
+        {"<tool_call>", CALLS_TAGGED}, {"[TOOL_CALLS]", CALLS_ARGUMENTS}, {"\"parameters\":", CALLS_PARAMETERS}};
+    if (!memmem(source.at, source.n, "tools", 5))
+        return CALLS_NONE;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (memmem(source.at, source.n, rows[i].text, strlen(rows[i].text)))
+            return rows[i].calls;
+    return CALLS_ARGUMENTS;
+}
+
 static bool take_template(struct template *t, struct tokenizer *k, const char *file, struct span source,
                           struct str *why) {
     t->jinja = jinja_parse(source, file, why);
@@ -137,6 +156,7 @@ static bool take_template(struct template *t, struct tokenizer *k, const char *f
         return false;
     t->chat = true;
     find_controls(k, source);
+    t->calls = find_calls(source);
     t->end = find_end(t, k);
     return true;
 }

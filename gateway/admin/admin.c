@@ -298,6 +298,7 @@ static const struct admin_route routes[] = {
     {"POST", "/admin/keys/*", CAN(OPERATOR), admin_post_key},
     {"DELETE", "/admin/keys/*", CAN(OPERATOR), admin_delete_key},
     {"GET", "/admin/adapters", CAN(OPERATOR) | CAN(VIEWER), admin_get_adapters},
+    {"GET", "/admin/adapters/*", CAN(OPERATOR) | CAN(VIEWER), admin_get_adapter},
     {"POST", "/admin/adapters", CAN(OPERATOR), admin_post_adapters},
     {"POST", "/admin/adapters/*", CAN(OPERATOR), admin_move_adapter},
     {"PUT", "/admin/adapters/*", CAN(OPERATOR) | PULLS, admin_put_adapter},

@@ -64,6 +64,7 @@ void admin_delete_key(struct admin_call *c);
 
 /* gateway/admin/admin_adapters.c */
 void admin_get_adapters(struct admin_call *c);
+void admin_get_adapter(struct admin_call *c);
 void admin_post_adapters(struct admin_call *c);
 void admin_delete_adapter(struct admin_call *c);
 void admin_unload_adapter(struct admin_call *c);

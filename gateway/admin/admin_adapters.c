@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ADAPTER_TEXT_MAX 131 /* NAME@VERSION */
 #define WHY_MAX 4096
+#define PATH_MAX_BYTES 4096
+#define HISTORY_MAX ((size_t)4 << 20) /* of the file: what is later is not shown */
 
 struct adapter_words { /* what a body says; empty: nothing */
     char backend[80], name[ADAPTER_TEXT_MAX], version[ADAPTER_TEXT_MAX], path[512], reason[256];
@@ -88,6 +89,74 @@ static void put_adapter(const struct decode_adapter *a, void *user) {
     str_puts(l->out, "}");
 }
 
+/* ---- what they cost, and what was done to them ---- */
+
+struct costs {
+    struct adapter_list *list;
+    int64_t busy_us;
+};
+
+static void put_cost(const struct costs *of, const char *name, const struct decode_adapter *a, int64_t tokens,
+                     int64_t us, int64_t whole_us) {
+    struct adapter_list *l = of->list;
+    str_puts(l->out, l->any ? ",{" : "{");
+    l->any = true;
+    json_put_str(l->out, "backend", l->backend);
+    json_put_str(l->out, "name", name);
+    json_put_str(l->out, "version", a ? a->version : NULL);
+    if (a) {
+        json_put_i64(l->out, "rank", a->rank);
+        json_put_i64(l->out, "bytes", a->bytes);
+    }
+    json_put_i64(l->out, "tokens", tokens);
+    json_put_i64(l->out, "device_us", us);
+    json_put_i64(l->out, "us_per_token", tokens ? us / tokens : 0);
+    json_put_name(l->out, "share");
+    str_printf(l->out, "%.4f}", whole_us ? (double)us / (double)whole_us : 0.0);
+}
+
+static void put_adapter_cost(const struct decode_adapter *a, void *user) {
+    const struct costs *of = user;
+    if (a->listed || a->device_us)
+        put_cost(of, a->name, a, a->tokens, a->device_us, of->busy_us);
+}
+
+/* Time in step since the start, shared by tokens in step; with the base and idle time it adds up to all of it. */
+static void put_costs(struct adapter_list *l, const char *backend, struct decode *d) {
+    struct decode_view v;
+    struct costs of = {.list = l};
+    decode_view(d, &v);
+    l->backend = backend;
+    of.busy_us = v.busy_us;
+    decode_adapters_each(d, put_adapter_cost, &of);
+    put_cost(&of, "(base)", NULL, v.base_tok, v.base_us, v.busy_us);
+    put_cost(&of, "(idle)", NULL, 0, v.age_us - v.busy_us, v.age_us);
+}
+
+static void put_history(struct admin_call *c, const char *backend, struct span name) {
+    char path[PATH_MAX_BYTES];
+    size_t got, capacity = HISTORY_MAX + 1;
+    snprintf(path, sizeof(path), "%s/adapters-%s.jsonl", c->conf->state_directory, backend);
+    FILE *f = fopen(path, "r");
+    char *text = xcalloc(capacity, 1);
+    got = f ? fread(text, 1, capacity, f) : 0;
+    struct span rest = span_from(text, got), line;
+    struct json act;
+    bool any = false;
+    while (span_cut(&rest, '\n', &line)) {
+        struct json of;
+        if (!json_check(line, JSON_DEPTH_MAX, &act, NULL) || (of = json_get(act, "name")).kind != JSON_STRING ||
+            !span_equal(span_from(of.raw.at + 1, of.raw.n - 2), name))
+            continue;
+        str_puts(&c->out, any ? "," : "");
+        any = true;
+        str_put(&c->out, line);
+    }
+    if (f)
+        fclose(f);
+    free(text);
+}
+
 void admin_get_adapters(struct admin_call *c) {
     struct adapter_list l = {.out = &c->out};
     str_puts(&c->out, "{\"adapters\":[");
@@ -95,6 +164,28 @@ void admin_get_adapters(struct admin_call *c) {
         l.backend = e->key;
         decode_adapters_each(e->value, put_adapter, &l);
     }
+    str_puts(&c->out, "],\"cost\":[");
+    l.any = false;
+    for (struct map_entry *e = map_next(&c->gateway->engines, NULL); e; e = map_next(&c->gateway->engines, e))
+        put_costs(&l, e->key, e->value);
+    str_puts(&c->out, "]}\n");
+}
+
+/* GET /admin/adapters/NAME/history: the acts on it that last, the first one first. */
+void admin_get_adapter(struct admin_call *c) {
+    struct span rest = c->rest, name;
+    const char *backend = NULL;
+    if (!span_cut(&rest, '/', &name) || !span_is(rest, "history")) {
+        admin_say(c, ERR_NOT_FOUND, "An adapter has a history.");
+        return;
+    }
+    struct decode *engine = admin_engine(c, "");
+    for (struct map_entry *e = map_next(&c->gateway->engines, NULL); e; e = map_next(&c->gateway->engines, e))
+        backend = e->value == engine ? e->key : backend;
+    if (!engine || !backend)
+        return;
+    str_puts(&c->out, "{\"history\":[");
+    put_history(c, backend, name);
     str_puts(&c->out, "]}\n");
 }
 
@@ -195,21 +286,25 @@ void admin_unload_adapter(struct admin_call *c) {
         remove_one(c, &w, span_of(w.name));
 }
 
-/* POST /admin/adapters/NAME/promote and /rollback */
+/* POST /admin/adapters/NAME/promote, /rollback and /compare */
 void admin_move_adapter(struct admin_call *c) {
     struct adapter_words w;
     struct span rest = c->rest, name;
     struct str why;
     if (!read_words(c, &w) || !span_cut(&rest, '/', &name))
         return;
-    bool promote = span_is(rest, "promote");
-    if (!promote && !span_is(rest, "rollback")) {
-        admin_say(c, ERR_NOT_FOUND, "An adapter can be promoted or rolled back.");
+    bool promote = span_is(rest, "promote"), compare = span_is(rest, "compare");
+    if (!promote && !compare && !span_is(rest, "rollback")) {
+        admin_say(c, ERR_NOT_FOUND, "An adapter can be promoted, rolled back or compared.");
         return;
     }
     struct decode *engine = admin_engine(c, w.backend);
     if (!engine)
         return;
+    if (compare) {
+        admin_compare_adapter(c, engine, name);
+        return;
+    }
     str_init(&why, WHY_MAX);
     snprintf(w.name, sizeof(w.name), "%.*s", (int)(name.n < 64 ? name.n : 64), name.at);
     bool ok = promote ? decode_adapter_promote(engine, w.name, w.version, c->who, w.reason, &why)

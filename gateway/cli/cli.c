@@ -28,7 +28,7 @@ static const struct verb verbs[] = {
     {"budget", "raise --by 50USD|20% ...", "raises a budget of a running gateway for a while", cli_budget},
     {"team", "pause|resume TEAM --reason R", "stops a team's calls for a while", cli_team},
     {"requests", "[cancel ID] [--reason TEXT]", "what runs in a gateway; ends one of it", cli_requests},
-    {"adapter", "", "", NULL},
+    {"adapter", "list|add|remove|promote|rollback|history|compare|cost", "adapters of a running gateway", cli_adapter},
     {"diff", "", "", NULL},
     {"convert", "", "", NULL},
 };

@@ -25,6 +25,7 @@ int cli_close(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_budget(int argc, char **argv);
 int cli_team(int argc, char **argv);
+int cli_adapter(int argc, char **argv);
 int cli_target(int argc, char **argv);
 int cli_alias(int argc, char **argv);
 int cli_prices(int argc, char **argv);

@@ -111,9 +111,10 @@ static void start(struct door_call *c) {
     ask.ask.shared_prefix = words.ask.shared_prefix;
     ask.ask.cap_tok = words.ask.cap_tok;
     ask.ask.deadline_us = words.ask.deadline_us;
-    enum err e = engine ? engine_start(engine, &ask, on_run, c, &c->run) : ERR_NO_TARGET;
+    struct call_fault fault = {0};
+    enum err e = engine ? engine_start(engine, &ask, on_run, c, &c->run, &fault) : ERR_NO_TARGET;
     if (e) {
-        refuse_call(c, e, "", "");
+        refuse_call(c, e, fault.field, fault.text);
         return;
     }
     send_head(c);

@@ -141,7 +141,7 @@ gateway/finance/spend_words.c test_spend_record.c the same
 # The walk itself is shown whole: tests/flow runs the house in one process, tests/sdk runs the built binary.
 walk=' key_act requests admin anchor content admin_books admin_content admin_finance audit_content shred alert watch
  keeper keys self_service admin_requests admin_workers parent_ask peers reload
- admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shared hold topup kept '
+ admin_keys admin_adapters admin_push admin_acts admin_pointers act act_tell pointer in_force attempt attempt_call attempt_run body gateway hedge ledger main metrics news own record reply request source state steps steps_out stream turn cli explain serve shadow shared hold topup kept '
 walk=" $(echo $walk) "
 
 bad=0

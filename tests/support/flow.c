@@ -266,6 +266,7 @@ static void check_nothing_is_lent(struct flow *f) {
         assert(list_empty(&g->by_state[at]));
     assert(s.held == 0 && s.in_flight == 0);
     assert(g->buffered_bytes == 0);
+    assert(list_empty(&g->shadows.all) && g->shadows.running == 0 && g->shadows.bytes == 0);
     assert(g->idempotent.n == 0 && list_empty(&g->ready));
     assert(stats.leads == 0);
 }
@@ -333,7 +334,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static int64_t ledger_total(struct flow *f) {
     struct spend_view of_key, of_team;
     int64_t sum_nanousd = 0;
-    static const char *const teams[] = {"search", "other"};
+    static const char *const teams[] = {"search", "other", CONF_GATEWAY_TEAM};
     for (size_t i = 0; i < ARRAY_LEN(teams); i++) {
         budget_spend(f->g->budget, SPAN("callers1"), span_of(teams[i]), clock_wall_us(), &of_key, &of_team);
         sum_nanousd += of_team.total_nanousd;

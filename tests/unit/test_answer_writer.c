@@ -156,18 +156,24 @@ static struct writer *engine_writer(enum endpoint e, bool stream) {
 static void write_engine(enum endpoint e, bool stream, struct str *out) {
     static const char *const texts[] = {"Hi", " \"there\"", "!"};
     struct writer *w = engine_writer(e, stream);
+    struct engine_choice c = {0};
+    struct parts parts = {0};
+    tool_text_init(&c.text, CALLS_NONE, 0);
     for (int i = 0; i < 3; i++) {
-        struct part parts[3];
         struct event event;
         struct decode_piece piece = {.text = span_of(texts[i]),
                                      .last = i == 2,
                                      .finish = i == 2 ? "stop" : NULL,
                                      .usage = {.in = 4, .out = i + 1, .reported = true}};
-        engine_event(e, &piece, i == 0, parts, &event);
+        engine_event(e, &c, &piece, &parts, &event);
+        event.usage = piece.usage;
+        event.bits |= i == 2 ? EVENT_LAST | EVENT_USAGE : 0;
         cr_assert(writer_event(w, &event, NULL, out));
     }
     struct usage usage = {.in = 4, .out = 3, .reported = true};
     cr_assert(writer_end(w, &usage, NULL, out));
+    tool_text_fini(&c.text);
+    parts_fini(&parts);
     writer_free(w);
 }
 

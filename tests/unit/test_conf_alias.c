@@ -128,3 +128,25 @@ Test(conf_alias, a_hedge_is_a_time_without_content) {
     cr_expect_eq(c->aliases[1].hedge_us, 20 * US_PER_S);
     conf_drop(c);
 }
+
+Test(conf_alias, a_shadow_has_a_target_a_share_and_a_key_of_the_gateways_own) {
+    struct conf *c = load_good("backends: {a: {protocol: openai, url: \"http://h/v1\"}}\n"
+                               "aliases:\n"
+                               "  plain: a/m\n"
+                               "  m: {ladder: [{targets: [a/m]}],\n"
+                               "    shadow: {target: a/n, percent: 5, budget: 50 USD/month}}\n"
+                               "  \"x-*\": {ladder: [{targets: [a/m]}],\n"
+                               "    shadow: {target: a/y-*, percent: 0.5, budget: {limit: 1 USD, period: day}}}\n");
+    const struct conf_shadow *m = &c->aliases[1].shadow, *x = &c->aliases[2].shadow;
+    cr_expect_null(c->aliases[0].shadow.target.name);
+    cr_expect(m->share == FACTOR_ONE / 20 && x->share == FACTOR_ONE / 200);
+    cr_expect(m->budget->limit_nanousd == INT64_C(50000000000) && m->budget->period == PERIOD_MONTH);
+    cr_expect(x->budget->limit_nanousd == INT64_C(1000000000) && x->budget->period == PERIOD_DAY);
+    cr_expect_str_eq(m->key->id, "shadow:m");
+    cr_expect_str_eq(m->key->team->name, CONF_GATEWAY_TEAM);
+    cr_expect_eq(conf_key_of_id(c, SPAN("shadow:x-*")), x->key);
+    cr_expect_null(map_find(&c->keys_by_id, SPAN("shadow:m")), "no list of keys has it");
+    cr_expect(m->as->n_rungs == 1 && m->as->rungs[0].targets == &m->target && m->as->attempts == 1);
+    cr_expect_eq(m->target.backend, &c->backends[0]);
+    conf_drop(c);
+}

@@ -156,7 +156,7 @@ Test(decode, what_cannot_fit_or_be_rendered_is_refused_at_the_door) {
     struct house h;
     struct reader r = {0};
     char text[400];
-    struct decode_message m = {SPAN("user"), SPAN("hi")};
+    struct decode_message m = {.role = SPAN("user"), .text = SPAN("hi")};
     struct decode_ask ask = {
         .prompt = span_from(memset(text, 'x', sizeof text), sizeof text), .max_output_tok = -1, .top_p = 1};
     house_open(&h, 64, 2, 0, 1);

@@ -26,7 +26,8 @@ struct reader {
     struct decode_run *run;
     struct str text;
     struct decode_piece last;
-    int place; /* in the order of endings, from 1 */
+    int place;     /* in the order of endings, from 1 */
+    size_t tokens; /* whose logprobs were told */
 };
 
 static void files_make(struct house *h) {
@@ -76,6 +77,8 @@ static void on_ready(void *user) {
     struct decode_piece p;
     while (r->run && decode_take(r->run, &p)) {
         str_put(&r->text, p.text);
+        for (size_t i = 0; i + 16 < p.logprobs.n; i++) /* one such member a token */
+            r->tokens += memcmp(p.logprobs.at + i, "\"top_logprobs\":", 15) == 0;
         r->last = p;
         if (!p.last)
             continue;
@@ -319,4 +322,51 @@ Test(schedule, a_deadline_ends_a_run_and_an_unknown_adapter_never_begins_one) {
     }
     engine_close(&h);
     files_remove(&h);
+}
+
+/* Whatever a random model would say, in any company: JSON when it stops, and the logprobs of all that is shown. */
+Test(schedule, forms_are_kept_and_logprobs_told_alone_and_in_company) {
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"maxItems\":2,\"items\":{"
+        "\"type\":\"integer\"}},\"b\":{\"enum\":[\"x\",null]}},\"required\":[\"a\",\"b\"]}";
+    struct house h;
+    struct reader alone[8], r[8];
+    struct arena a;
+    struct json v;
+    struct decode_fault fault;
+    int whole = 0;
+    arena_init(&a, 1 << 20);
+    cr_assert(json_check(SPAN(schema), JSON_DEPTH_MAX, &v, NULL));
+    const struct decode_form *form = decode_form_of_schema(v, &a, "schema", &fault);
+    cr_assert(form);
+    files_make(&h);
+    engine_open(&h, &(struct decode_options){.device = "auto", .dtype = "auto", .max_sequences = 8, .threads = 1});
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 8; i++) {
+            struct decode_ask ask = mixed(i);
+            ask.prompt = SPAN("on");
+            ask.max_output_tok = 120;
+            ask.form = form;
+            ask.logprobs = true;
+            ask.top_logprobs = 2;
+            cr_assert_eq(start(&h, round ? &r[i] : &alone[i], &ask), ERR_NONE);
+            if (!round)
+                finish_all(&h);
+        }
+    finish_all(&h);
+    for (int i = 0; i < 8; i++) {
+        cr_expect(span_equal(str_span(&alone[i].text), str_span(&r[i].text)), "%s / %s", alone[i].text.at,
+                  r[i].text.at);
+        bool stop = strcmp(r[i].last.finish, "stop") == 0;
+        whole += stop;
+        cr_expect(!stop || json_check(str_span(&r[i].text), JSON_DEPTH_MAX, &v, NULL), "%s", r[i].text.at);
+        cr_expect(r[i].tokens >= (size_t)r[i].last.usage.out - 1 && r[i].tokens <= (size_t)r[i].last.usage.out,
+                  "%zu of %lld", r[i].tokens, (long long)r[i].last.usage.out);
+        str_fini(&alone[i].text);
+        str_fini(&r[i].text);
+    }
+    cr_expect_gt(whole, 0);
+    engine_close(&h);
+    files_remove(&h);
+    arena_fini(&a);
 }

@@ -65,7 +65,7 @@ Test(template, messages_become_the_tokens_of_chatml) {
     struct tokens got = {0};
     struct model_config c;
     struct str why;
-    struct decode_message hi = {SPAN("user"), SPAN("hi")};
+    struct decode_message hi = {.role = SPAN("user"), .text = SPAN("hi")};
     str_init(&why, 1000);
     random_model_write(&m, &shape_small);
     cr_assert(model_config_read(m.directory, &c, &why));

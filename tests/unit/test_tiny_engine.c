@@ -76,7 +76,7 @@ static struct span text_of(size_t i, const char *member) {
 }
 
 static void start(struct reader *r, size_t i, double temperature) {
-    struct decode_message m = {SPAN("user"), text_of(i, "prompt")};
+    struct decode_message m = {.role = SPAN("user"), .text = text_of(i, "prompt")};
     struct decode_ask ask = {
         .messages = &m, .n_messages = 1, .max_output_tok = 64, .temperature = temperature, .top_p = 1};
     *r = (struct reader){0};

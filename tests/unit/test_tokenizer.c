@@ -61,12 +61,12 @@ Test(tokenizer, text_of_users_never_becomes_a_control_token) {
     cr_assert(template_open(&chatml, m.directory, t, &why), "%s", why.at);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct tokens got = {0};
-        struct decode_message one = {SPAN("user"), span_of(texts[i])};
+        struct decode_message one = {.role = SPAN("user"), .text = span_of(texts[i])};
         tokenizer_encode(t, span_of(texts[i]), true, &got);
         for (size_t k = 0; k < got.n; k++)
             cr_expect(got.at[k] > 2, "%s", texts[i]);
         got.n = 0;
-        cr_assert(template_render(&chatml, t, &one, 1, &got, NULL));
+        cr_assert(template_render(&chatml, t, &one, 1, SPAN_NONE, &got, NULL));
         int starts = 0, ends = 0;
         for (size_t k = 0; k < got.n; k++) {
             starts += got.at[k] == 1;
