@@ -97,10 +97,6 @@ struct request *request_make(struct gateway *g, enum state begins) {
     str_init(&r->upstream_id, 128);
     list_append(&g->by_state[begins], &r->in_state);
     map_put(&g->by_id, span_of(r->id), r);
-<<<<<<< HEAD
-    if (client)
-        exchange_set_user(client, r);
-=======
     return r;
 }
 
@@ -108,8 +104,8 @@ struct request *request_new(struct gateway *g, struct exchange *client) {
     struct request *r = request_make(g, STATE_HEAD);
     r->client = client;
     r->doing = "reading the head";
-    exchange_set_user(client, r);
->>>>>>> main
+    if (client)
+        exchange_set_user(client, r);
     return r;
 }
 

@@ -223,34 +223,23 @@ static enum walk end_unrouted(struct request *r) {
 
 /* A copy of this call keeps within the same boundaries: the tags outlive the client. */
 static bool read_require(struct request *r) {
-    struct span tags = http_field_get(exchange_head(r->client), "x-tollgate-require", NULL);
+    struct span tags = request_field(r, "x-tollgate-require");
     char *kept = tags.n ? arena_strdup(&r->arena, tags) : NULL;
     r->require = kept ? span_from(kept, tags.n) : SPAN_NONE;
     return kept || tags.n == 0;
 }
 
 enum walk step_route(struct request *r) {
-<<<<<<< HEAD
-    struct needs needs = {.conf = r->conf,
-                          .key = r->key,
-                          .alias = r->alias,
-                          .captured = r->captured,
-                          .wall_us = r->began_wall_us,
-                          .require = request_field(r, "x-tollgate-require")};
-    if (r->unrouted)
-        return end_unrouted(r);
-    r->explain |= r->conf->disclose.explain && span_is(request_field(r, "x-tollgate-explain"), "1");
-=======
     if (r->shadow)
         return shadow_route(r);
     struct needs needs = {
         .conf = r->conf, .key = r->key, .alias = r->alias, .captured = r->captured, .wall_us = r->began_wall_us};
     if (r->unrouted)
         return end_unrouted(r);
+    r->explain |= r->conf->disclose.explain && span_is(request_field(r, "x-tollgate-explain"), "1");
     if (!read_require(r))
         return refuse(r, ERR_INTERNAL);
     needs.require = r->require;
->>>>>>> main
     if (!read_fallback(r, &r->fallback))
         return refuse_saying(r, ERR_INVALID, "x-tollgate-fallback is none, same-model or any.");
     needs.fallback = r->fallback;

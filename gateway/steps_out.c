@@ -167,11 +167,7 @@ static void end_money(struct request *r) {
 static void count_it(struct request *r) {
     struct metrics *m = &r->gateway->metrics;
     const char *alias = r->alias ? r->alias->name : "", *target = "";
-<<<<<<< HEAD
-    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->explain)
-=======
-    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->shadow)
->>>>>>> main
+    if (!r->key || r->route == NULL || r->route->kind != ROUTE_CALL || r->shadow || r->explain)
         return;
     if (r->alias && r->at >= 0) /* under a pattern the model is the caller's word: no label of ours */
         target = r->alias->pattern ? r->plan.choices[r->at].backend->name : r->plan.choices[r->at].target;
