@@ -88,7 +88,7 @@ test('a pin undoes itself, and goes no further than conf', { timeout: 60000 }, a
   assert.match(await good(g, 'alias', 'pin', 'smart', 'up/spare', '--for', '2s'), /pinned: up\/spare/);
   assert.equal(await target(g, 0), 'up/spare');
   await until(async () => (await target(g, 0)) === 'up/old', 'the pin to be over', 8000);
-  assert.match(g.log, /override ended name=pin\/smart value=up\/spare first by=admin why=its time was over/);
+  await until(() => /override ended name=pin\/smart value=up\/spare first by=admin why=its time was over/.test(g.log), 'the log to say so');
   for (const [words, what] of [[['alias', 'pin', 'smart', 'up/other'], /one that the alias has/], [['alias', 'pin', 'nobody', 'up/old'], /no such alias/], [['alias', 'shift', 'plain', '--percent', '5'], /no canary/],
     [['alias', 'shift', 'smart', '--percent', '101'], /from 0 to 100/], [['alias', 'revert', 'smart'], /Nothing/], [['alias', 'shift', 'smart'], /--percent is missing/], [['alias', 'pin', 'smart'], /takes an alias and a target/],
     [['target', 'drain', 'nobody'], /no such backend/], [['target', 'drain', 'up', '--key', 'third'], /no key of this name/], [['target', 'drian', 'up'], /drain/], [['target', 'drain', 'up', '--for', '-1h'], /for: a time/]]) {
