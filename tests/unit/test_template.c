@@ -71,7 +71,7 @@ Test(template, messages_become_the_tokens_of_chatml) {
     cr_assert(model_config_read(m.directory, &c, &why));
     struct tokenizer *k = tokenizer_open(m.directory, &c, &why);
     cr_assert(template_open(&t, m.directory, k, &why), "%s", why.at);
-    cr_assert(template_render(&t, k, &hi, 1, &got, NULL));
+    cr_assert(template_render(&t, k, &hi, 1, SPAN_NONE, &got, NULL));
     cr_assert(got.n > ARRAY_LEN(want));
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         cr_expect_eq(got.at[i], want[i], "token %zu is %d", i, got.at[i]);
