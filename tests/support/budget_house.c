@@ -21,6 +21,7 @@ static void team_fill(struct budget_house *h, int t, const char *name, struct co
 void house_init(struct budget_house *h) {
     *h = (struct budget_house){0};
     map_init(&h->conf.keys_by_id);
+    map_init(&h->conf.gateway_keys);
     h->keys[0] = (struct conf_key){.id = "key00001", .name = "k1"};
     h->keys[1] = (struct conf_key){.id = "key00002", .name = "k2"};
     h->keys[2] = (struct conf_key){.id = "key00003", .name = "k3"};
@@ -37,6 +38,7 @@ void house_init(struct budget_house *h) {
 void house_fini(struct budget_house *h) {
     budget_free(h->b);
     map_fini(&h->conf.keys_by_id);
+    map_fini(&h->conf.gateway_keys);
 }
 
 void house_limit(struct budget_house *h, enum budget_level level, int64_t nanousd) {

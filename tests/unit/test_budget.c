@@ -44,7 +44,7 @@ Test(budget, parallel_calls_never_overspend_at_any_level) {
 
 Test(budget, a_call_refused_at_one_level_is_held_at_none) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100 * CENT);
     house_limit(&h, LEVEL_TEAM, 90 * CENT);
@@ -71,7 +71,7 @@ Test(budget, a_call_refused_at_one_level_is_held_at_none) {
 /* What failed, was cut off or hit the cache stayed reserved, so that a key was refused long before its budget ended. */
 Test(budget, reservations_leak_on_no_way_out) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     int64_t settled = 0;
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 1000);
@@ -94,7 +94,7 @@ Test(budget, reservations_leak_on_no_way_out) {
 /* A model without a price cost nothing, so that no budget ever tripped. */
 Test(budget, unpriced_model_is_refused_where_a_budget_applies) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     h.price = (struct price){.known = false};
     cr_assert_eq(house_hold(&h, 0, "a", INT64_MAX, &op), ERR_NONE, "nothing limits money here");
@@ -120,7 +120,7 @@ Test(budget, unpriced_model_is_refused_where_a_budget_applies) {
 /* Models that cost nothing were refused with the others when the budget was gone. */
 Test(budget, free_models_stay_open_when_the_budget_is_gone) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_TEAM, 10);
     cr_assert_eq(house_hold(&h, 0, "a", 10, &op), ERR_NONE);
@@ -136,7 +136,7 @@ Test(budget, free_models_stay_open_when_the_budget_is_gone) {
 /* A call that took two tries made two rows, or paid for the last one only. */
 Test(budget, another_try_is_added_and_paid_once) {
     struct budget_house h;
-    struct hold_op op, more;
+    struct hold_op op = {0}, more = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 200);
     house_limit(&h, LEVEL_TEAM, 1000);
@@ -157,7 +157,7 @@ Test(budget, another_try_is_added_and_paid_once) {
 
 Test(budget, a_raise_may_use_the_op_that_holds_the_lease) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 200);
     cr_assert_eq(house_hold(&h, 0, "a", 100, &op), ERR_NONE);
@@ -176,7 +176,7 @@ Test(budget, a_raise_may_use_the_op_that_holds_the_lease) {
 
 Test(budget, a_hold_told_twice_is_one_hold) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);
     cr_assert_eq(house_hold(&h, 0, "a", 60, &op), ERR_NONE);
@@ -189,7 +189,7 @@ Test(budget, a_hold_told_twice_is_one_hold) {
 
 Test(budget, overruns_are_booked_in_full_and_close_the_budget) {
     struct budget_house h;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);
     cr_assert_eq(house_hold(&h, 0, "a", 40, &a), ERR_NONE);
@@ -210,7 +210,7 @@ Test(budget, overruns_are_booked_in_full_and_close_the_budget) {
 
 Test(budget, one_key_does_not_hold_all_of_its_teams_budget) {
     struct budget_house h;
-    struct hold_op op, other;
+    struct hold_op op = {0}, other = {0};
     house_init(&h);
     house_limit(&h, LEVEL_TEAM, 1000);
     h.conf.hold.max_share_key = 2500; /* 25% */
@@ -249,7 +249,7 @@ Test(budget, a_share_only_matters_where_others_could_starve) {
 
 Test(budget, one_call_may_cost_only_so_much) {
     struct budget_house h;
-    struct hold_op op, more;
+    struct hold_op op = {0}, more = {0};
     house_init(&h);
     h.keys[0].max_cost_per_call = 100;
     h.teams[0].max_cost_per_call = 80;
@@ -271,7 +271,7 @@ Test(budget, one_call_may_cost_only_so_much) {
 
 Test(budget, a_request_belongs_to_the_period_of_its_hold) {
     struct budget_house h;
-    struct hold_op op, next;
+    struct hold_op op = {0}, next = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);
     h.key_budget.zone = zone_get("Europe/Berlin");
@@ -296,7 +296,7 @@ Test(budget, a_request_belongs_to_the_period_of_its_hold) {
 
 Test(budget, a_clock_set_back_opens_no_month_again) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);
     int64_t december = HOUSE_NOW_US + US_PER_DAY;
@@ -309,7 +309,7 @@ Test(budget, a_clock_set_back_opens_no_month_again) {
 
 Test(budget, spend_is_counted_whatever_budgets_exist) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     struct spend_view key, team;
     house_init(&h);
     int64_t days[] = {0, 1, 2, 9}; /* Monday 30 November, then December */
@@ -334,7 +334,7 @@ Test(budget, spend_is_counted_whatever_budgets_exist) {
 
 Test(budget, accounts_outlive_the_conf_that_named_them) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     house_limit(&h, LEVEL_TEAM, 100);
     cr_assert_eq(house_hold(&h, 0, "a", 60, &op), ERR_NONE);
@@ -342,7 +342,7 @@ Test(budget, accounts_outlive_the_conf_that_named_them) {
                                         {.limit_nanousd = 50, .period = PERIOD_MONTH, .zone = zone_get("UTC")}};
     h.teams[0].budgets = listed_anew;
     h.teams[0].n_budgets = 2;
-    struct hold_op more;
+    struct hold_op more = {0};
     cr_assert_eq(house_hold(&h, 0, "b", 1, &more), ERR_BUDGET, "the month is the second one now, and has less");
     cr_assert(more.refusal.limit_nanousd == 50 && more.refusal.held_nanousd == 60);
     h.teams[0].n_budgets = 0;
@@ -359,7 +359,7 @@ Test(budget, accounts_outlive_the_conf_that_named_them) {
 
 Test(budget, a_budget_that_comes_later_knows_what_was_spent) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     cr_assert_eq(house_hold(&h, 0, "a", 60, &op), ERR_NONE);
     (void)budget_settle(h.b, &op.lease, 60);
@@ -376,7 +376,7 @@ Test(budget, more_budgets_than_a_lease_holds_are_refused_not_forgotten) {
                                         "Africa/Cairo", "Pacific/Apia",  "Asia/Dubai"};
     struct conf_budget many[18];
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     house_init(&h);
     for (int i = 0; i < 18; i++)
         many[i] = (struct conf_budget){
@@ -421,7 +421,7 @@ Test(budget, the_log_told_in_any_order_gives_the_same_ledger) {
         budget_spend(h.b, span_of("key00001"), span_of("search"), HOUSE_NOW_US, &key, &team);
         cr_assert(key.total_nanousd == 1015 && key.month_nanousd == 15 && key.day_nanousd == 5);
         cr_assert(team.total_nanousd == 1037 && team.month_nanousd == 37 && team.week_nanousd == 27);
-        struct hold_op op;
+        struct hold_op op = {0};
         cr_assert_eq(house_hold(&h, 0, "a", 64, &op), ERR_BUDGET);
         cr_assert_eq(house_hold(&h, 0, "a", 63, &op), ERR_NONE);
         house_fini(&h);
@@ -438,7 +438,7 @@ static void count_view(const struct budget_view *v, void *user) {
 
 Test(budget, every_budget_is_shown_used_or_not) {
     struct budget_house h;
-    struct hold_op op;
+    struct hold_op op = {0};
     int n = 0;
     house_init(&h);
     house_limit(&h, LEVEL_KEY, 100);

@@ -143,7 +143,8 @@ Test(line_write, a_correction_says_whose_it_is_and_takes_members_as_they_are) {
     cr_assert(json_i64(json_get(root, "cost_nanousd"), &n) && n == -7);
     cr_assert(json_i64(json_get(root, "list_nanousd"), &n) && n == -9);
     str_fini(&out);
-    r.kind = AUDIT_SETTLE; /* members are of corrections and books alone */
+    r.kind = AUDIT_SETTLE; /* the same members would say the same twice */
+    r.members = SPAN_NONE;
     r.list_nanousd = 12;
     r.end_user = "0011";
     write_one(&r, &out);

@@ -101,7 +101,7 @@ static void check(const struct budget_view *v, void *user) {
 }
 
 static void do_hold(struct walk *w, struct call *c) {
-    struct hold_op op;
+    struct hold_op op = {0};
     char id[40];
     snprintf(id, sizeof id, "req-%lld", (long long)w->next_id++);
     c->key = (int)roll(w, 3);
@@ -112,7 +112,7 @@ static void do_hold(struct walk *w, struct call *c) {
 }
 
 static void do_raise(struct walk *w, struct call *c) {
-    struct hold_op op;
+    struct hold_op op = {0};
     struct lease before = c->lease;
     int64_t want = (int64_t)roll(w, 30);
     (void)budget_raise(w->h.b, &w->h.conf, &w->h.keys[c->key], &c->lease, want, w->now_us, &op);
@@ -214,7 +214,7 @@ struct small {
 
 static bool small_act(struct small *s, struct action a) {
     static const char *const ids[] = {"call-0", "call-1"};
-    struct hold_op op;
+    struct hold_op op = {0};
     struct lease *l = &s->leases[a.call];
     if (a.kind == ACT_SETTLE) {
         int64_t over = a.amount > l->nanousd ? a.amount - l->nanousd : 0;
