@@ -22,7 +22,7 @@ static void end(struct budget_house *h, struct rate_op *op, int64_t used, int64_
 
 Test(rate, exactly_as_many_requests_as_the_limit_in_a_minute) {
     struct budget_house h;
-    struct rate_op op;
+    struct rate_op op = {0};
     int passed = 0;
     house_init(&h);
     h.keys[0].limits.requests_per_minute = 60;
@@ -41,7 +41,7 @@ Test(rate, exactly_as_many_requests_as_the_limit_in_a_minute) {
 
 Test(rate, the_wait_is_true) {
     struct budget_house h;
-    struct rate_op op;
+    struct rate_op op = {0};
     house_init(&h);
     h.teams[0].limits.requests_per_minute = 2;
     cr_assert_eq(step(&h, 0, 0, HOUSE_NOW_US, &op), ERR_NONE);
@@ -62,7 +62,7 @@ Test(rate, the_wait_is_true) {
 
 Test(rate, a_refused_call_uses_nothing_up) {
     struct budget_house h;
-    struct rate_op op;
+    struct rate_op op = {0};
     house_init(&h);
     h.keys[0].limits = (struct conf_limits){10, 1000, CONF_UNLIMITED};
     h.teams[0].limits = (struct conf_limits){CONF_UNLIMITED, 500, 5};
@@ -71,7 +71,7 @@ Test(rate, a_refused_call_uses_nothing_up) {
     cr_assert_eq(op.retry_after_us, INT64_MAX, "more than the limit can never pass");
     cr_assert_eq(op.view.remaining_requests, 10);
     cr_assert_eq(op.view.remaining_tokens, 500);
-    struct rate_op held[5];
+    struct rate_op held[5] = {0};
     for (int i = 0; i < 5; i++)
         cr_assert_eq(step(&h, 0, 100, HOUSE_NOW_US, &held[i]), ERR_NONE);
     cr_assert_eq(held[4].view.remaining_requests, 5);
@@ -89,7 +89,7 @@ Test(rate, a_refused_call_uses_nothing_up) {
 
 Test(rate, tokens_are_corrected_to_what_was_used) {
     struct budget_house h;
-    struct rate_op op, next;
+    struct rate_op op = {0}, next = {0};
     house_init(&h);
     h.keys[0].limits.tokens_per_minute = 1000;
     cr_assert_eq(step(&h, 0, 900, HOUSE_NOW_US, &op), ERR_NONE);
@@ -111,7 +111,7 @@ Test(rate, tokens_are_corrected_to_what_was_used) {
 /* The slot of a call that failed, was cut off or hit the cache was not given back, until the key was locked out. */
 Test(rate, slots_leak_on_no_way_out) {
     struct budget_house h;
-    struct rate_op a, b, c;
+    struct rate_op a = {0}, b = {0}, c = {0};
     house_init(&h);
     h.keys[0].limits.in_flight = 2;
     h.teams[0].limits.in_flight = 2;
@@ -133,7 +133,7 @@ Test(rate, slots_leak_on_no_way_out) {
 
 Test(rate, slots_outlive_a_change_of_limits) {
     struct budget_house h;
-    struct rate_op op[3], more;
+    struct rate_op op[3] = {0}, more = {0};
     house_init(&h);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(step(&h, 0, 5, HOUSE_NOW_US, &op[i]), ERR_NONE);
@@ -150,7 +150,7 @@ Test(rate, slots_outlive_a_change_of_limits) {
 
 Test(rate, a_limit_that_is_lifted_for_an_hour_still_counts_rightly) {
     struct budget_house h;
-    struct rate_op op;
+    struct rate_op op = {0};
     house_init(&h);
     h.keys[0].limits.requests_per_minute = 5;
     cr_assert_eq(step(&h, 0, 5, HOUSE_NOW_US, &op), ERR_NONE);

@@ -24,7 +24,7 @@ static void stop_both(struct process *p, struct process *q) {
 
 Test(redis_ledger, a_limit_is_one_for_all_processes) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     cr_assert_eq(a.remaining_team, 40);
@@ -45,7 +45,7 @@ Test(redis_ledger, a_limit_is_one_for_all_processes) {
 
 Test(redis_ledger, a_hold_stands_at_every_level_or_at_none) {
     struct process p;
-    struct hold_op op;
+    struct hold_op op = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_KEY, 100);
     house_limit(&p.h, LEVEL_TEAM, 100);
@@ -64,7 +64,7 @@ Test(redis_ledger, a_hold_stands_at_every_level_or_at_none) {
     cr_assert_eq(process_raise(&p, 0, &op, 90), ERR_NONE);
     cr_assert(op.lease.nanousd == 90 && kit_account(&p, TEAM, "h") == 90);
     p.h.organization_budget.limit_nanousd = 60; /* lowered while it runs: binds from the next hold on */
-    struct hold_op other;
+    struct hold_op other = {0};
     cr_assert_eq(process_hold(&p, 1, "b", 1, &other), ERR_BUDGET);
     process_settle(&p, &op.lease, 95);
     cr_assert(kit_account(&p, TEAM, "s") == 95 && kit_account(&p, TEAM, "v") == 5);
@@ -76,7 +76,7 @@ Test(redis_ledger, large_amounts_are_exact) {
     static const int64_t at[] = {(INT64_C(1) << 53) - 1, INT64_C(1) << 53, (INT64_C(1) << 53) + 1, INT64_MAX - 1,
                                  INT64_MAX};
     struct process p;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 1);
     process_ready(&p);
@@ -99,7 +99,7 @@ Test(redis_ledger, large_amounts_are_exact) {
 
 Test(redis_ledger, what_was_not_answered_changes_nothing_twice) {
     struct process p;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
@@ -130,7 +130,7 @@ Test(redis_ledger, what_was_not_answered_changes_nothing_twice) {
 /* A frozen Redis reads an old connection after a new one. */
 Test(redis_ledger, a_hold_that_was_overtaken_is_not_done_late) {
     struct process p;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
@@ -146,7 +146,7 @@ Test(redis_ledger, a_hold_that_was_overtaken_is_not_done_late) {
 
 Test(redis_ledger, a_dead_process_s_holds_are_charged_until_its_log_has_spoken) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     cr_assert_eq(process_hold(&p, 0, "b", 10, &b), ERR_NONE);
@@ -169,7 +169,7 @@ Test(redis_ledger, a_dead_process_s_holds_are_charged_until_its_log_has_spoken) 
 
 Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
     struct process p, q;
-    struct hold_op a;
+    struct hold_op a = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     struct process r; /* while p lives, its log is its own */
@@ -193,7 +193,7 @@ Test(redis_ledger, another_process_may_speak_for_a_log_that_nobody_writes) {
 /* The one who takes a log over at once is told that its process was there a moment ago, and an answer is lost. */
 Test(redis_ledger, a_log_that_was_taken_over_early_is_told_later) {
     struct process p, q, r;
-    struct hold_op a;
+    struct hold_op a = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     process_stop(&p);
@@ -214,7 +214,7 @@ Test(redis_ledger, a_log_that_was_taken_over_early_is_told_later) {
 /* What was read of its log before it was started again does not end what it holds in its new life. */
 Test(redis_ledger, a_log_that_is_written_again_is_spoken_for_by_its_own_process_alone) {
     struct process p, q, r;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     process_stop(&p);
@@ -239,7 +239,7 @@ Test(redis_ledger, a_log_that_is_written_again_is_spoken_for_by_its_own_process_
 /* A log that is read again does not say how much of a cost was beyond its hold. */
 Test(redis_ledger, overruns_of_a_life_before_count_with_those_of_the_next) {
     struct process p, q;
-    struct hold_op a;
+    struct hold_op a = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
     process_settle(&p, &a.lease, 17);
@@ -257,7 +257,7 @@ Test(redis_ledger, overruns_of_a_life_before_count_with_those_of_the_next) {
 
 Test(redis_ledger, what_is_charged_for_a_dead_process_is_shown_until_its_log_has_spoken) {
     struct process p, q;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     cr_assert_eq(process_hold(&q, 0, "b", 5, &b), ERR_NONE);
@@ -278,7 +278,7 @@ Test(redis_ledger, what_is_charged_for_a_dead_process_is_shown_until_its_log_has
 /* A correction is made by one process, after it has read other logs too; it is told when it is made and after a restart. */
 Test(redis_ledger, a_correction_takes_back_once) {
     struct process p, q;
-    struct hold_op a;
+    struct hold_op a = {0};
     two_with_limit(&p, &q, 100);
     process_stop(&p);
     process_start(&p, "one", WHEN_DOWN_REFUSE);
@@ -309,7 +309,7 @@ Test(redis_ledger, a_correction_takes_back_once) {
 
 Test(redis_ledger, a_raised_limit_binds_over_all_processes_and_ends) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 100, &a), ERR_NONE);
     cr_assert_eq(process_hold(&q, 0, "b", 1, &b), ERR_BUDGET);
@@ -329,7 +329,7 @@ Test(redis_ledger, a_raised_limit_binds_over_all_processes_and_ends) {
 
 Test(redis_ledger, a_live_call_whose_lease_expired_stands_again) {
     struct process p, q;
-    struct hold_op a;
+    struct hold_op a = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 60, &a), ERR_NONE);
     kit_pass(5 * US_PER_S, &q, NULL); /* p is frozen meanwhile */
@@ -344,7 +344,7 @@ Test(redis_ledger, a_live_call_whose_lease_expired_stands_again) {
 
 Test(redis_ledger, after_a_flush_everything_is_told_again_before_anything_is_held) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);
     cr_assert_eq(process_hold(&q, 0, "b", 20, &b), ERR_NONE);
@@ -370,7 +370,7 @@ Test(redis_ledger, after_a_flush_everything_is_told_again_before_anything_is_hel
 /* A replica that had not heard of the last settles becomes the master. */
 Test(redis_ledger, an_older_redis_is_noticed_by_the_number_of_the_last_operation) {
     struct process p;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     house_limit(&p.h, LEVEL_TEAM, 100);
     process_ready(&p);
@@ -391,7 +391,7 @@ Test(redis_ledger, an_older_redis_is_noticed_by_the_number_of_the_last_operation
 
 Test(redis_ledger, without_redis_calls_are_refused_or_held_locally_and_told_later) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     process_start(&q, "two", WHEN_DOWN_ALLOW);
     house_limit(&p.h, LEVEL_TEAM, 100);
@@ -416,7 +416,7 @@ Test(redis_ledger, without_redis_calls_are_refused_or_held_locally_and_told_late
 
 Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
     struct process p;
-    struct hold_op a;
+    struct hold_op a = {0};
     process_start(&p, "one", WHEN_DOWN_REFUSE);
     process_ready(&p);
     int sent = p.s.sent;
@@ -430,7 +430,7 @@ Test(redis_ledger, calls_without_budgets_do_not_ask_redis) {
 
 Test(redis_ledger, spend_of_a_key_is_what_all_processes_have_settled) {
     struct process p, q;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     struct spend_view key, team;
     two_with_limit(&p, &q, 100);
     cr_assert_eq(process_hold(&p, 0, "a", 30, &a), ERR_NONE);

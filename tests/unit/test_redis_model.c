@@ -128,7 +128,7 @@ static void world_begin(struct world *w) {
     sync_redis_ask(&w->p[0].s, "FLUSHALL");
     pass(w, 4 * US_PER_S);
     for (int i = 0; i < 2 && sliced; i++) { /* Redis tells of the budget, and then each has a slice of it */
-        struct hold_op op;
+        struct hold_op op = {0};
         for (int n = 0; n < 2; n++) {
             cr_assert_eq(process_hold(&w->p[i], 0, "warm", 1, &op), ERR_NONE);
             process_settle(&w->p[i], &op.lease, 0);

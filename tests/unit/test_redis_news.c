@@ -29,7 +29,7 @@ static void start(struct process *p, const char *log, struct heard *h) {
 Test(redis_news, each_share_and_the_first_refusal_are_told_once_over_all_processes) {
     struct process p, q;
     struct heard of_p = {0}, of_q = {0};
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     start(&p, "one", &of_p);
     start(&q, "two", &of_q);
     cr_assert_eq(process_hold(&p, 0, "a", 40, &a), ERR_NONE);
@@ -58,7 +58,7 @@ Test(redis_news, each_share_and_the_first_refusal_are_told_once_over_all_process
 Test(redis_news, nothing_is_told_again_by_a_successor_or_after_a_loss) {
     struct process p, q;
     struct heard of_p = {0}, of_q = {0};
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     start(&p, "one", &of_p);
     start(&q, "two", &of_q);
     cr_assert_eq(process_hold(&p, 0, "a", 90, &a), ERR_NONE);
@@ -86,7 +86,7 @@ Test(redis_news, nothing_is_told_again_by_a_successor_or_after_a_loss) {
 Test(redis_news, a_share_whose_mark_was_not_answered_is_told_by_the_next_hold) {
     struct process p;
     struct heard heard = {0};
-    struct hold_op a;
+    struct hold_op a = {0};
     start(&p, "one", &heard);
     budget_watch(p.h.b, hear, &heard);
     cr_assert_eq(process_hold(&p, 0, "a", 40, &a), ERR_NONE);

@@ -37,7 +37,7 @@ static void stop_both(struct process *p, struct process *q) {
 
 Test(redis_rate, requests_of_all_processes_count_and_a_refused_call_uses_nothing) {
     struct process p, q;
-    struct rate_op op;
+    struct rate_op op = {0};
     two_with(&p, &q, (struct conf_limits){.requests_per_minute = 3, .tokens_per_minute = 100, .in_flight = -1});
     int64_t first_us = kit.now_us;
     cr_assert_eq(rate(&p, 0, 10, &op), ERR_NONE);
@@ -68,7 +68,7 @@ Test(redis_rate, requests_of_all_processes_count_and_a_refused_call_uses_nothing
 
 Test(redis_rate, tokens_are_corrected_where_all_see_it) {
     struct process p, q;
-    struct rate_op a, b;
+    struct rate_op a = {0}, b = {0};
     two_with(&p, &q, (struct conf_limits){.requests_per_minute = -1, .tokens_per_minute = 100, .in_flight = -1});
     cr_assert_eq(rate(&p, 0, 80, &a), ERR_NONE);
     cr_assert_eq(rate(&q, 0, 30, &b), ERR_RATE);
@@ -86,7 +86,7 @@ Test(redis_rate, tokens_are_corrected_where_all_see_it) {
 
 Test(redis_rate, slots_end_with_their_process) {
     struct process p, q;
-    struct rate_op a, b, c;
+    struct rate_op a = {0}, b = {0}, c = {0};
     two_with(&p, &q, (struct conf_limits){.requests_per_minute = -1, .tokens_per_minute = -1, .in_flight = 2});
     cr_assert_eq(rate(&p, 0, 0, &a), ERR_NONE);
     cr_assert_eq(rate(&q, 0, 0, &b), ERR_NONE);
@@ -113,7 +113,7 @@ Test(redis_rate, slots_end_with_their_process) {
 
 Test(redis_rate, slots_are_told_again_after_a_loss) {
     struct process p, q;
-    struct rate_op a, b, c;
+    struct rate_op a = {0}, b = {0}, c = {0};
     two_with(&p, &q, (struct conf_limits){.requests_per_minute = -1, .tokens_per_minute = -1, .in_flight = 2});
     cr_assert_eq(rate(&p, 0, 0, &a), ERR_NONE);
     cr_assert_eq(rate(&p, 0, 0, &b), ERR_NONE);
@@ -133,7 +133,7 @@ Test(redis_rate, slots_are_told_again_after_a_loss) {
 
 Test(redis_rate, without_redis_each_process_counts_by_itself) {
     struct process p, q;
-    struct rate_op a;
+    struct rate_op a = {0};
     two_with(&p, &q, (struct conf_limits){.requests_per_minute = 2, .tokens_per_minute = -1, .in_flight = -1});
     sync_redis_break(&p.s);
     for (int i = 0; i < 2; i++) {

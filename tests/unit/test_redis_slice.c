@@ -25,7 +25,7 @@ static int64_t standing(struct process *p) {
 
 /* Two calls: Redis tells of the budget, and then has a slice of it. */
 static void warm(struct process *p) {
-    struct hold_op op;
+    struct hold_op op = {0};
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(process_hold(p, 0, "warm", 10, &op), ERR_NONE);
         process_settle(p, &op.lease, 0);
@@ -42,7 +42,7 @@ static void is_quiet(struct process *p, int64_t settled) {
 
 Test(redis_slice, calls_in_a_slice_ask_nobody_and_are_told_together) {
     struct process p;
-    struct hold_op op[CALLS_MAX];
+    struct hold_op op[CALLS_MAX] = {0};
     char id[16];
     begin(&p, "one", WHEN_DOWN_REFUSE);
     warm(&p);
@@ -67,7 +67,7 @@ Test(redis_slice, calls_in_a_slice_ask_nobody_and_are_told_together) {
 
 Test(redis_slice, the_last_dollar_can_be_spent_when_others_are_idle) {
     struct process p, q;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     begin(&p, "one", WHEN_DOWN_REFUSE);
     begin(&q, "two", WHEN_DOWN_REFUSE);
     warm(&q);
@@ -87,7 +87,7 @@ Test(redis_slice, the_last_dollar_can_be_spent_when_others_are_idle) {
 
 Test(redis_slice, a_raise_beyond_a_slice_makes_it_larger_or_is_refused) {
     struct process p;
-    struct hold_op a;
+    struct hold_op a = {0};
     begin(&p, "one", WHEN_DOWN_REFUSE);
     warm(&p);
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
@@ -104,7 +104,7 @@ Test(redis_slice, a_raise_beyond_a_slice_makes_it_larger_or_is_refused) {
 
 Test(redis_slice, a_dead_process_s_slice_is_charged_until_its_log_has_spoken) {
     struct process p, q;
-    struct hold_op a;
+    struct hold_op a = {0};
     begin(&p, "one", WHEN_DOWN_REFUSE);
     begin(&q, "two", WHEN_DOWN_REFUSE);
     warm(&p);
@@ -125,7 +125,7 @@ Test(redis_slice, a_dead_process_s_slice_is_charged_until_its_log_has_spoken) {
 
 Test(redis_slice, without_redis_calls_are_held_from_a_slice_while_it_lives) {
     struct process p;
-    struct hold_op a, b, c;
+    struct hold_op a = {0}, b = {0}, c = {0};
     begin(&p, "one", WHEN_DOWN_LEASED);
     warm(&p);
     sync_redis_break(&p.s);
@@ -142,7 +142,7 @@ Test(redis_slice, without_redis_calls_are_held_from_a_slice_while_it_lives) {
 
 Test(redis_slice, a_lowered_limit_and_an_overrun_close_a_slice) {
     struct process p;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     begin(&p, "one", WHEN_DOWN_REFUSE);
     warm(&p);
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
@@ -160,7 +160,7 @@ Test(redis_slice, a_lowered_limit_and_an_overrun_close_a_slice) {
 
 Test(redis_slice, who_rests_gives_back_and_then_all_is_settled) {
     struct process p;
-    struct hold_op a;
+    struct hold_op a = {0};
     begin(&p, "one", WHEN_DOWN_REFUSE);
     warm(&p);
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);

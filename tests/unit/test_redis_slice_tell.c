@@ -9,7 +9,7 @@
 TestSuite(redis_slice_tell, .init = kit_begin, .fini = kit_end);
 
 static void begin(struct process *p) {
-    struct hold_op op;
+    struct hold_op op = {0};
     process_start(p, "one", WHEN_DOWN_REFUSE);
     p->h.conf.hold.slice = FACTOR_ONE / 10;
     house_limit(&p->h, LEVEL_TEAM, LIMIT);
@@ -29,7 +29,7 @@ static void is_quiet(struct process *p, int64_t settled) {
 Test(redis_slice_tell, what_was_spent_is_told_until_it_is_answered_and_counts_once) {
     static const enum sync_mode modes[] = {SYNC_UNDONE, SYNC_UNHEARD, SYNC_GOOD};
     struct process p;
-    struct hold_op a;
+    struct hold_op a = {0};
     begin(&p);
     int64_t stands = kit_account(&p, TEAM, "h");
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
@@ -48,7 +48,7 @@ Test(redis_slice_tell, what_was_spent_is_told_until_it_is_answered_and_counts_on
 
 Test(redis_slice_tell, a_redis_that_lost_its_data_hears_of_what_a_slice_held_and_spent) {
     struct process p;
-    struct hold_op a, b;
+    struct hold_op a = {0}, b = {0};
     begin(&p);
     cr_assert_eq(process_hold(&p, 0, "a", 10, &a), ERR_NONE);
     cr_assert_eq(process_hold(&p, 0, "b", 30, &b), ERR_NONE);
