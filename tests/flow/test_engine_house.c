@@ -89,10 +89,10 @@ Test(engine_house, a_stream_says_what_a_plain_call_says_with_late_stores) {
 Test(engine_house, what_it_does_not_take_is_the_callers_fault_and_free) {
     struct engine_house h;
     open_house(&h, false);
-    struct caller *c = flow_call(&h.f, CALL(",\"logprobs\":true"));
+    struct caller *c = flow_call(&h.f, CALL(",\"modalities\":[\"text\",\"audio\"]"));
     UNTIL(&h.f, c->whole);
     cr_expect_eq(c->status, 400);
-    cr_expect_not_null(strstr(c->body.at, "\"param\":\"logprobs\""), "%s", c->body.at);
+    cr_expect_not_null(strstr(c->body.at, "\"param\":\"modalities\""), "%s", c->body.at);
     UNTIL(&h.f, flow_idle(&h.f));
     cr_expect_eq(flow_count(&h.f, "settle") + flow_count(&h.f, "refuse"), 1);
     close_house(&h);

@@ -233,6 +233,7 @@ STORY(tries, a_silent_provider_does_not_use_up_the_time_of_the_rung_below, CONF)
     up_event(u, span_of(flow_stream));
     up_end(u);
     UNTIL(f, c->whole);
-    cr_expect_str_eq(caller_field(c, "x-tollgate-degraded"), "timeout");
+    /* The head went with a comment while the first was silent: what came of it stands in the body. */
+    cr_expect_not_null(strstr(c->body.at, "\"tollgate\":{\"degraded\":\"timeout\"}"), "%s", c->body.at);
 }
 #endif
