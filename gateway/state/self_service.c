@@ -94,6 +94,27 @@ static bool bound_spend(struct request *r, struct conf_wish *w) {
     return true;
 }
 
+static bool names_tag(const struct conf_key *k, const char *tag) {
+    for (size_t i = 0; i < k->n_require; i++)
+        if (strcmp(k->require[i], tag) == 0)
+            return true;
+    return false;
+}
+
+/* Where an owner's key may not go, no key of its making goes. The tags are the conf's, which outlives the making. */
+static bool bound_tags(struct request *r, struct conf_key *key) {
+    for (size_t i = 0; key->n_require && i < r->key->n_require; i++)
+        if (!names_tag(key, r->key->require[i])) {
+            say(r, ERR_INVALID, "require: a key that is made here has its owner's tag '%s' too.", r->key->require[i]);
+            return false;
+        }
+    if (key->n_require == 0) {
+        key->require = r->key->require;
+        key->n_require = r->key->n_require;
+    }
+    return true;
+}
+
 static bool is_within(struct request *r, struct conf_wish *w) {
     if (w->key.team != conf_find_team(r->gateway->conf, span_of(r->key->team->name)))
         say(r, ERR_INVALID, "team: a key that is made here is of its owner's team.");
@@ -103,7 +124,7 @@ static bool is_within(struct request *r, struct conf_wish *w) {
         say(r, ERR_CONFLICT, "The team has its %" PRId64 " keys already; end one first.",
             r->key->team->self_service.max_keys);
     else
-        return bound_life(r, &w->key) && bound_spend(r, w);
+        return bound_life(r, &w->key) && bound_spend(r, w) && bound_tags(r, &w->key);
     return false;
 }
 

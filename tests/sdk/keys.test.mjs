@@ -18,13 +18,13 @@ const conf = (node) => (dir) => ({
   ...confOf(dir),
   node,
   state: { directory: join(shared, 'state') },
-  backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: ['sk-upstream-canary-0123456789'] } },
-  aliases: { m: 'up/model-x', other: 'up/model-y' },
+  backends: { up: { protocol: 'openai', url: `${up.url}/v1`, api_keys: ['sk-upstream-canary-0123456789'], tags: ['eu'] }, us: { protocol: 'openai', url: `${up.url}/v1`, api_keys: ['sk-upstream-canary-0123456789'] } },
+  aliases: { abroad: 'us/model-x', m: 'up/model-x', other: 'up/model-y' },
   alerts: [{ url: `${hook.url}/hook`, secret: HOOK_SECRET, events: ['key_expiring'] }],
   teams: {
     search: teamOf({ self_service: { max_keys: 2, max_expiry: '30d', key_budget: '5 USD' }, keys: [
       { id: 'testkey1', name: 'test', sha256: sha256(KEY), owner: 'tester', budgets: [{ limit: '1 USD', period: 'month' }] },
-      { id: 'owner001', name: 'owner', sha256: sha256(OTHER_KEY), owner: 'anna', role: 'owner' }] }),
+      { id: 'owner001', name: 'owner', sha256: sha256(OTHER_KEY), owner: 'anna', role: 'owner', require: ['eu'] }] }),
     legal: { allow: ['*'] },
   },
 });
@@ -132,7 +132,7 @@ test('an owner makes and ends keys of its team within self_service, and nobody e
   assert.equal((await one.fetch('/v1/keys')).status, 403, 'a member makes none');
   for (const [body, said] of [
     [{ team: 'legal' }, /^team: /], [{ role: 'owner' }, /^role: /], [{ expires: '2099-01-01' }, /^expires: /],
-    [{ budgets: [{ limit: '6 USD', period: 'day' }] }, /^budgets: /], [{ budgets: 1 }, /^budgets: /]]) {
+    [{ budgets: [{ limit: '6 USD', period: 'day' }] }, /^budgets: /], [{ budgets: 1 }, /^budgets: /], [{ require: ['us'] }, /^require: .*'eu'/]]) {
     const r = await one.fetch('/v1/keys', body, owner);
     assert.equal(r.status, 400, JSON.stringify(body));
     assert.match((await r.json()).error.message, said);
@@ -145,6 +145,7 @@ test('an owner makes and ends keys of its team within self_service, and nobody e
   }
   assert.equal((await one.fetch('/v1/keys', {}, owner)).status, 409, 'max_keys');
   assert.equal(await status(one, made[0].key), 200);
+  assert.equal(await status(one, made[0].key, { model: 'abroad' }), 403, 'the owner\'s tags are its keys\' too');
   const seen = await (await one.fetch('/v1/key', undefined, { authorization: `Bearer ${made[0].key}` })).json();
   assert.equal(seen.budgets.find((b) => b.level === 'key').limit, 5, 'key_budget');
   const life = Date.parse(seen.expires) - Date.now();
@@ -166,7 +167,7 @@ test('a caller sees its key whole, also in LiteLLM\'s shape, and what became of 
   await r.arrayBuffer();
   const id = r.headers.get('x-request-id');
   const key = await (await one.fetch('/v1/key')).json();
-  assert.deepEqual(key.models, ['m', 'other']);
+  assert.deepEqual(key.models, ['abroad', 'm', 'other']);
   assert.equal(key.limit, 1);
   assert.equal(key.owner, 'tester');
   assert.ok(key.remaining < 1 && key.remaining > 0.9);
