@@ -57,31 +57,14 @@ static void put_body(const struct asked *q, struct str *out) {
     str_putc(out, '}');
 }
 
-static void take_message(const struct str *reply, struct str *why) {
-    struct json root;
-    struct json_fault fault;
-    struct arena arena;
-    arena_init(&arena, REPLY_MAX);
-    if (json_check(str_span(reply), JSON_DEPTH_MAX, &root, &fault))
-        str_put(why, json_text(json_get(json_get(root, "error"), "message"), &arena));
-    arena_fini(&arena);
-}
-
 /* 1 and 0 as exit statuses; -1: nobody listens. */
-static int ask_gateway(const struct conf *c, const struct asked *q, struct str *why) {
-    struct str body, reply;
+static int ask_gateway(const struct conf *c, const struct asked *q) {
+    struct str body;
     str_init(&body, REPLY_MAX);
-    str_init(&reply, REPLY_MAX);
     put_body(q, &body);
-    int status =
-        client_act(c, q->admin, "POST", q->closes ? "/admin/close" : "/admin/reprice", str_span(&body), &reply, why);
-    if (status == 200)
-        fwrite(reply.at, 1, reply.n, stdout);
-    else if (status > 0)
-        take_message(&reply, why);
+    int status = client_post(c, q->admin, q->closes ? "/admin/close" : "/admin/reprice", str_span(&body));
     str_fini(&body);
-    str_fini(&reply);
-    return status == 0 ? -1 : status == 200 ? 0 : complain(why);
+    return status;
 }
 
 /* ---- without one ---- */
@@ -195,7 +178,7 @@ static int run(const struct asked *q) {
     str_init(&why, WHY_MAX);
     if (words_are_good(q, &why)) {
         struct conf *c = argument_conf(q->conf ? q->conf : CONF_DEFAULT);
-        if (c && (status = ask_gateway(c, q, &why)) < 0)
+        if (c && (status = ask_gateway(c, q)) < 0)
             status = without_gateway(c, q, &why);
         conf_drop(c);
     } else {

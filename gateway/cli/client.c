@@ -247,6 +247,28 @@ bool client_do(const struct client *c, const char *method, const char *path, con
     return false;
 }
 
+int client_post(const struct conf *c, const char *address, const char *path, struct span body) {
+    struct json doc;
+    struct arena a;
+    struct str reply, why;
+    struct span said;
+    arena_init(&a, HEAD_MAX);
+    str_init(&reply, CLIENT_REPLY_MAX);
+    str_init(&why, HEAD_MAX);
+    int status = client_act(c, address, "POST", path, body, &reply, &why);
+    said = str_span(&why);
+    if (status > 0 && json_check(str_span(&reply), JSON_DEPTH_MAX, &doc, NULL))
+        said = json_text(json_get(json_get(doc, "error"), "message"), &a);
+    if (status == 200)
+        fwrite(reply.at, 1, reply.n, stdout);
+    else if (status != 0)
+        fprintf(stderr, "tollgate: %.*s\n", (int)said.n, said.n ? said.at : "");
+    arena_fini(&a);
+    str_fini(&reply);
+    str_fini(&why);
+    return status == 0 ? -1 : status == 200 ? 0 : 1;
+}
+
 /* ---- tables ---- */
 
 static struct span cell(struct json row, const char *member, struct arena *a) {

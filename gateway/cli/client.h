@@ -27,6 +27,10 @@ must_check bool client_do(const struct client *c, const char *method, const char
 int client_act(const struct conf *c, const char *address, const char *method, const char *path, struct span body,
                struct str *reply, struct str *why);
 
+/* The same as a whole verb: a POST whose answer goes to standard output, what was refused to standard error. 0 and 1 as exit
+ * statuses; -1: nobody listens. */
+int client_post(const struct conf *c, const char *address, const char *path, struct span body);
+
 /* Objects as a table: one column a member, as wide as it must be; a member that is absent or null is "-". */
 struct client_column {
     const char *title, *member;

@@ -19,34 +19,18 @@ static int complain(const struct str *why) {
     return 1;
 }
 
-static void take_message(const struct str *reply, struct str *why) {
-    struct json root;
-    struct json_fault fault;
-    struct arena arena;
-    arena_init(&arena, REPLY_MAX);
-    if (json_check(str_span(reply), JSON_DEPTH_MAX, &root, &fault))
-        str_put(why, json_text(json_get(json_get(root, "error"), "message"), &arena));
-    arena_fini(&arena);
-}
-
 /* 1 and 0 as exit statuses; -1: nobody listens. */
-static int ask_gateway(const struct conf *c, const struct shred_words *w, struct str *why) {
-    struct str body, reply;
+static int ask_gateway(const struct conf *c, const struct shred_words *w) {
+    struct str body;
     str_init(&body, REPLY_MAX);
-    str_init(&reply, REPLY_MAX);
     str_putc(&body, '{');
     json_put_str(&body, "team", w->team);
     json_put_str(&body, "day", w->day);
     json_put_str(&body, "reason", w->reason);
     str_putc(&body, '}');
-    int status = client_act(c, w->admin, "POST", "/admin/audit/shred", str_span(&body), &reply, why);
-    if (status == 200)
-        fwrite(reply.at, 1, reply.n, stdout);
-    else if (status > 0)
-        take_message(&reply, why);
+    int status = client_post(c, w->admin, "/admin/audit/shred", str_span(&body));
     str_fini(&body);
-    str_fini(&reply);
-    return status == 0 ? -1 : status == 200 ? 0 : complain(why);
+    return status;
 }
 
 static bool await(struct audit *a, struct str *why) {
@@ -129,7 +113,7 @@ int shred_run(const struct shred_words *w) {
         complain(&why);
     } else {
         struct conf *c = argument_conf(w->conf ? w->conf : CONF_DEFAULT);
-        if (c && (w->directory || (status = ask_gateway(c, w, &why)) < 0))
+        if (c && (w->directory || (status = ask_gateway(c, w)) < 0))
             status = without_gateway(c, w, day, &why);
         conf_drop(c);
     }
