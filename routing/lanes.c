@@ -176,12 +176,18 @@ static bool any(const check *checks, size_t n, const struct planner *p, const st
     return false;
 }
 
-static bool has_no_slot(const struct planner *p, const struct lane *lane, const struct part_names *names,
-                        struct verdict *v) {
+static void note_back(struct planner *p, int64_t back_us) {
+    if (back_us < p->back_us)
+        p->back_us = back_us;
+}
+
+static bool has_no_slot(struct planner *p, const struct lane *lane, const struct part_names *names, struct verdict *v) {
     const struct health *h = health_find(&p->r->health, PART_BACKEND, names);
     int64_t max = lane->backend->in_flight;
-    return h && max != CONF_UNLIMITED && h->in_flight >= max &&
-           say(v, BARRIER_TIME, REASON_RATE_LIMITED, "all %lld slots of backend %s are in use", (long long)max,
+    if (!h || max == CONF_UNLIMITED || h->in_flight < max)
+        return false;
+    note_back(p, p->now_us + SOON_US);
+    return say(v, BARRIER_TIME, REASON_RATE_LIMITED, "all %lld slots of backend %s are in use", (long long)max,
                lane->backend->name);
 }
 
@@ -237,8 +243,7 @@ static bool is_ill(struct planner *p, struct lane *lane, const struct part_names
         return false;
     }
     p->n_last += !ill.hopeless;
-    if (ill.back_us < p->back_us)
-        p->back_us = ill.back_us;
+    note_back(p, ill.back_us > p->now_us ? ill.back_us : p->now_us + SOON_US); /* else another's probe is under way */
     say_cooling(p, ill.worst, v);
     return true;
 }
@@ -250,8 +255,7 @@ static bool is_drained(struct planner *p, const struct part_names *names, struct
         return false;
     if (until_us == INT64_MAX)
         return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator");
-    if (until_us < p->back_us)
-        p->back_us = until_us;
+    note_back(p, until_us);
     return say(v, BARRIER_TIME, REASON_UNAVAILABLE, "drained by an operator for %s",
                clock_duration_text((left_us + US_PER_S - 1) / US_PER_S * US_PER_S, text));
 }

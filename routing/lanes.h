@@ -5,6 +5,8 @@
 #include "routing/inside.h"
 #include "routing/policy.h"
 
+#define SOON_US INT64_C(1000000) /* what a caller waits for a slot, or for the end of a probe: when is not known */
+
 /* What keeps a lane out, from the farthest from serving to the nearest: the error of an empty plan is the nearest. */
 enum barrier { BARRIER_NONE, BARRIER_BOUNDARY, BARRIER_ABILITY, BARRIER_CONTEXT, BARRIER_TIME };
 

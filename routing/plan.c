@@ -163,6 +163,6 @@ enum err routing_plan(struct routing *r, const struct needs *needs, int64_t now_
     }
     if (out->n > 0)
         return ERR_NONE;
-    out->retry_after_us = p.back_us != INT64_MAX && p.back_us > now_us ? p.back_us - now_us : 0;
+    out->retry_after_us = p.back_us != INT64_MAX ? p.back_us - now_us : 0;
     return error_of(&p);
 }

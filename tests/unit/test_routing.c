@@ -19,6 +19,7 @@ Test(routing, slots_of_a_backend_are_bounded_over_all_its_lanes) {
     cr_expect_not(routing_begin(h->routing, &tries[3], h->now_us));
     cr_expect_eq(hand_plan(h), ERR_NO_TARGET);
     cr_expect_str_eq(hand_why_out(h, "a/m"), "key key1: all 3 slots of backend a are in use");
+    cr_expect_eq(h->plan.retry_after_us, HAND_SECOND, "a refusal for the want of a slot said no time to come again");
     cr_expect_eq(h->plan.skipped, REASON_BIT(REASON_RATE_LIMITED));
     routing_end(h->routing, &tries[0]);
     cr_expect_eq(hand_plan(h), ERR_NONE);
@@ -92,6 +93,7 @@ Test(routing, where_nothing_else_is_left_a_cool_down_is_probed_after_its_first_l
         cr_assert(routing_begin(h->routing, &probe, h->now_us));
         cr_expect_not(routing_begin(h->routing, &other, h->now_us));
         cr_expect_eq(hand_plan(h), ERR_NO_TARGET, "the others are told at once");
+        cr_expect_eq(h->plan.retry_after_us, HAND_SECOND, "and when to come again");
         hand_learn(h, &probe, OUTCOME_UNAVAILABLE, 0);
         routing_end(h->routing, &probe);
         cr_assert_eq(hand_plan(h), ERR_NO_TARGET);
